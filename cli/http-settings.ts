@@ -1,0 +1,15 @@
+import { DEFAULT_HTTP_SETTINGS, type HttpSettings } from '../producer/http/http-settings.ts';
+import type { Settings } from './flags/catalogue.ts';
+
+/** The HTTP server's limits from the command line; what has no option keeps its default. */
+export function httpSettingsOf(settings: Settings<'producer'> | Settings<'serve'>): HttpSettings {
+  return {
+    ...DEFAULT_HTTP_SETTINGS,
+    maxBodyBytes: settings.maxRequestBytes,
+    maxJsonBytes: Math.min(DEFAULT_HTTP_SETTINGS.maxJsonBytes, settings.maxRequestBytes),
+    requestTimeoutMs: settings.requestTimeoutMs,
+    drainTimeoutMs: settings.exitTimeoutSecs * 1000,
+    maxRequestsInFlight: settings.maxInflightRequests,
+    maxBytesInFlight: settings.maxInflightBytes,
+  };
+}

@@ -1,0 +1,47 @@
+import { availableParallelism } from 'node:os';
+import koffi from 'koffi';
+
+/** fcntl's command for the close-on-exec flag, on Linux and macOS alike. */
+const F_SETFD = 2;
+
+/** Set on the process that was started with the right environment, so that it does not start itself again. */
+const MARK = 'MILLRACE_LAUNCHED';
+
+/**
+ * Threads of libuv's pool: model runs, image decoding, file and name look-ups share it. libuv reads the number once,
+ * before any of our code runs, so it has to be in the environment when the process starts.
+ */
+export function threadPoolSize(): number {
+  return Math.max(16, 2 * availableParallelism() + 8);
+}
+
+/** Threads of the pool that model runs leave to decoding, files and names. */
+export const RESERVED_THREADS = 6;
+
+/**
+ * Replaces this process by itself with the environment that a server needs; same process id, same standard streams.
+ * Returns when there is nothing to change, or, with the reason, when the platform cannot replace a process.
+ */
+export function relaunchWithEnvironment(): { problem?: string } {
+  if (process.env[MARK] !== undefined || process.env['UV_THREADPOOL_SIZE'] !== undefined) return {};
+  const environment = { ...process.env, [MARK]: '1', UV_THREADPOOL_SIZE: String(threadPoolSize()) };
+  const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  try {
+    execve(process.execPath, args, environment);
+    return { problem: 'the process could not be replaced' };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** execve(2) by way of the C library: Node has it from 22.15 on only. Does not return when it works. */
+function execve(path: string, args: readonly string[], environment: NodeJS.ProcessEnv): void {
+  if (process.platform === 'win32') throw new Error('Windows has no execve');
+  const libc = koffi.load(null);
+  const call = libc.func('int execve(const char *path, const char **argv, const char **envp)');
+  const fcntl = libc.func('int fcntl(int fd, int cmd, ...)');
+  // Node marks the standard streams to be closed on exec; without this the new process could not print.
+  for (const descriptor of [0, 1, 2]) fcntl(descriptor, F_SETFD, 'int', 0);
+  const pairs = Object.entries(environment).map(([name, value]) => `${name}=${value ?? ''}`);
+  call(path, [...args, null], [...pairs, null]);
+}

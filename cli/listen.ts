@@ -1,0 +1,52 @@
+import type { FastifyInstance } from 'fastify';
+import type { Registry } from 'prom-client';
+import { InferError } from '../shared/errors.ts';
+import type { Logger } from '../shared/runtime/logger.ts';
+import { startMetricsServer, type MetricsServer } from '../shared/runtime/metrics-server.ts';
+
+/** Opens the HTTP port. Returns the address to show. @throws InferError with one clear line. */
+export async function listenHttp(app: FastifyInstance, host: string, port: number): Promise<string> {
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    throw listenError('HTTP', host, port, '--http-port', error);
+  }
+  const address = app.server.address();
+  const actual = typeof address === 'object' && address !== null ? address.port : port;
+  return urlOf(host, actual);
+}
+
+/** Opens the metrics port, or does nothing where metrics are switched off. */
+export async function listenMetrics(
+  settings: { readonly allowMetrics: boolean; readonly metricsAddress: string; readonly metricsPort: number },
+  registry: Registry,
+  logger: Logger,
+): Promise<MetricsServer | undefined> {
+  if (!settings.allowMetrics) return undefined;
+  const { metricsAddress: host, metricsPort: port } = settings;
+  try {
+    return await startMetricsServer({ registry, host, port, logger });
+  } catch (error) {
+    throw listenError('metrics', host, port, '--metrics-port', error);
+  }
+}
+
+/** How a person reaches what listens on an address: the wildcard is shown as this machine. */
+export function urlOf(host: string, port: number): string {
+  const shown = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
+  return `http://${shown}:${port}`;
+}
+
+function listenError(what: string, host: string, port: number, option: string, error: unknown): InferError {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const where = `port ${port} of ${host}`;
+  const reason =
+    code === 'EADDRINUSE'
+      ? `${where} is taken; end what listens there, or choose another with ${option}`
+      : code === 'EACCES'
+        ? `${where} may not be opened by this user; choose one above 1023 with ${option}`
+        : code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND'
+          ? `${host} is no address of this machine`
+          : `${where} cannot be opened`;
+  return new InferError('UNAVAILABLE', `${what}: ${reason}`, { cause: error });
+}

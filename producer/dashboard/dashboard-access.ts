@@ -1,0 +1,110 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { BlockList, isIP } from 'node:net';
+
+export interface AccessPolicy {
+  /** Where the HTTP server listens, as given to `listen`. */
+  readonly listenAddress: string;
+  /** Opens the dashboard for reading and writing; '' or undefined for none. */
+  readonly token: string | undefined;
+}
+
+/** The parts of an HTTP request that the decision rests on; a header that was not sent is undefined. */
+export interface AccessRequest {
+  readonly method: string;
+  /** As it came over the wire, undecoded. */
+  readonly rawUrl: string;
+  readonly host: string | undefined;
+  readonly authorization: string | undefined;
+  readonly origin: string | undefined;
+  readonly fetchSite: string | undefined;
+}
+
+export type AccessDecision = { readonly allowed: true } | AccessRefusal;
+
+export interface AccessRefusal {
+  readonly allowed: false;
+  readonly status: 401 | 403 | 404;
+  readonly message: string;
+}
+
+/**
+ * Who may do what on the dashboard: with a token set, whoever shows it may read and write; without one, whoever is on
+ * this machine may read. Beyond loopback there is no dashboard without a token.
+ */
+export function decideAccess(policy: AccessPolicy, request: AccessRequest): AccessDecision {
+  if (hasPathTrick(request.rawUrl)) return refuse(404, 'no such page');
+  if (policy.token) {
+    if (!showsToken(policy.token, request.authorization)) {
+      return refuse(401, 'the dashboard needs its token: Authorization: Bearer TOKEN, or TOKEN as the password');
+    }
+  } else if (!isLoopback(policy.listenAddress)) {
+    return refuse(403, `the dashboard needs a token beyond loopback: ${TOKEN_HINT}`);
+  } else if (!isLoopback(hostName(request.host))) {
+    // A proxy on this machine, or a foreign name that was made to resolve to it: not a local reader either way.
+    return refuse(403, `without a token the dashboard answers to this machine's own name only: ${TOKEN_HINT}`);
+  }
+  if (isRead(request.method)) return { allowed: true };
+  if (!policy.token) return refuse(403, `without a token the dashboard only shows: to change something, ${TOKEN_HINT}`);
+  if (isForeign(request)) return refuse(403, 'the request comes from another site');
+  return { allowed: true };
+}
+
+const TOKEN_HINT = 'start with --dashboard-token TOKEN';
+
+/** Whether an address that was given to `listen`, or a host name, means this machine alone. */
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost') return true;
+  const family = isIP(host);
+  return family !== 0 && LOOPBACK.check(host, family === 4 ? 'ipv4' : 'ipv6');
+}
+
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
+LOOPBACK.addAddress('::1', 'ipv6');
+
+function hostName(host: string | undefined): string {
+  const bare = (host ?? '').toLowerCase().replace(/:\d*$/, '');
+  return bare.startsWith('[') ? bare.slice(1, -1) : bare;
+}
+
+/** No route of the board needs an encoded slash, backslash or dot, so such a path only hopes to be read in two ways. */
+function hasPathTrick(rawUrl: string): boolean {
+  const query = rawUrl.indexOf('?');
+  const path = query < 0 ? rawUrl : rawUrl.slice(0, query);
+  return /%(?:2e|2f|5c|25|00)|\\|\/\/|\/\.\.?(?:\/|$)/i.test(path);
+}
+
+function showsToken(token: string, authorization: string | undefined): boolean {
+  const match = /^(bearer|basic) +(\S+)$/i.exec(authorization ?? '');
+  if (!match?.[1] || match[2] === undefined) return false;
+  return match[1].toLowerCase() === 'bearer' ? sameText(match[2], token) : sameText(basicPassword(match[2]), token);
+}
+
+/** The user name is not looked at. */
+function basicPassword(encoded: string): string {
+  const pair = Buffer.from(encoded, 'base64').toString('utf8');
+  return pair.slice(pair.indexOf(':') + 1);
+}
+
+/** Takes as long for a near miss as for a far one, whatever the lengths. */
+function sameText(given: string, expected: string): boolean {
+  return timingSafeEqual(sha256(given), sha256(expected));
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+function isRead(method: string): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
+
+/** Browsers send a stored Basic password along with requests that another site caused. */
+function isForeign({ fetchSite, origin, host }: AccessRequest): boolean {
+  if (fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none') return true;
+  return origin !== undefined && origin.replace(/^https?:\/\//, '') !== host;
+}
+
+function refuse(status: AccessRefusal['status'], message: string): AccessRefusal {
+  return { allowed: false, status, message };
+}

@@ -1,0 +1,98 @@
+import { InferError } from '../../shared/errors.ts';
+import type { Call } from '../../shared/infer/call.ts';
+import type { InferRequest } from '../../shared/infer/request.ts';
+import type { InferResponse } from '../../shared/infer/response.ts';
+import type { Reply } from '../../shared/wire/reply.ts';
+
+/** A request that somebody waits for, from arrival until it is settled. */
+export interface PendingRequest {
+  readonly sequence: number;
+  readonly request: InferRequest;
+  readonly call: Call;
+  readonly rows: number;
+  readonly bytes: number;
+  /** Id of the bundle that carries it; '' while it waits for one. */
+  bundle: string;
+  /** Redis has acknowledged the bundle. */
+  queued: boolean;
+  settled: boolean;
+  readonly resolve: (response: InferResponse) => void;
+  readonly reject: (error: InferError) => void;
+  /** How many wait for the same model version. */
+  readonly gauge: Gauge;
+}
+
+export interface Gauge {
+  count: number;
+}
+
+/** Everything that waits for an answer, by sequence number. The first answer wins; what comes later is only counted. */
+export class PendingRequests {
+  readonly #bySequence = new Map<number, PendingRequest>();
+  #bytes = 0;
+  #lateAnswers = 0;
+  #onEmpty: (() => void) | undefined;
+
+  get count(): number {
+    return this.#bySequence.size;
+  }
+
+  /** Bytes of all tensors that wait. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Answers that came when nobody waited for them: after a deadline, a cancellation, or for the second time. */
+  get lateAnswers(): number {
+    return this.#lateAnswers;
+  }
+
+  add(request: PendingRequest): void {
+    this.#bySequence.set(request.sequence, request);
+    this.#bytes += request.bytes;
+    request.gauge.count += 1;
+  }
+
+  settle(reply: Reply): void {
+    const request = this.#take(reply.sequence);
+    if (!request) this.#lateAnswers += 1;
+    else if ('response' in reply) request.resolve(reply.response);
+    else request.reject(reply.error);
+  }
+
+  /** Returns whether somebody still waited. */
+  fail(sequence: number, error: InferError): boolean {
+    const request = this.#take(sequence);
+    request?.reject(error);
+    return request !== undefined;
+  }
+
+  values(): Iterable<PendingRequest> {
+    return this.#bySequence.values();
+  }
+
+  /** Lets what waits end by itself for `graceMs`, then fails the rest. */
+  async close(graceMs: number): Promise<void> {
+    if (this.count > 0 && graceMs > 0) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#onEmpty = resolve;
+        timer = setTimeout(resolve, graceMs);
+      });
+      clearTimeout(timer);
+    }
+    const error = new InferError('UNAVAILABLE', 'the server was shut down before the answer came');
+    for (const sequence of [...this.#bySequence.keys()]) this.fail(sequence, error);
+  }
+
+  #take(sequence: number): PendingRequest | undefined {
+    const request = this.#bySequence.get(sequence);
+    if (!request) return undefined;
+    this.#bySequence.delete(sequence);
+    this.#bytes -= request.bytes;
+    request.gauge.count -= 1;
+    request.settled = true;
+    if (this.#bySequence.size === 0) this.#onEmpty?.();
+    return request;
+  }
+}

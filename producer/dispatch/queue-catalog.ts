@@ -1,0 +1,182 @@
+import { InferError } from '../../shared/errors.ts';
+import type { DirectorySnapshot } from '../../shared/directory/directory-reader.ts';
+import type { ModelDescription } from '../../shared/directory/model-description.ts';
+import type { ModelCatalog, ModelState } from '../../shared/infer/ports.ts';
+import { createReadyModel } from '../../shared/model/create-ready-model.ts';
+import type { ModelFiles, ReadyModel } from '../../shared/model/ready-model.ts';
+
+interface Version {
+  readonly state: ModelState;
+  /** Set when the version is described: it can be called, or could be when a worker was there. */
+  readonly ready: ReadyModel | undefined;
+}
+
+interface Model {
+  readonly name: string;
+  /** Some living worker has it on its list, in whatever state. */
+  readonly announced: boolean;
+  /** By version, ascending; '' stands for a folder without any. */
+  readonly versions: ReadonlyMap<string, Version>;
+}
+
+export const NO_WORKER_REASON = 'no worker serves this model now';
+
+/**
+ * The models of the pool as the directory tells them. A model is READY when one living worker has it ready. One whose
+ * workers are all gone stays callable: requests wait in the queue for a worker until their deadline.
+ */
+export class QueueCatalog implements ModelCatalog {
+  readonly #filesOf: (description: ModelDescription) => ModelFiles;
+  #models: ReadonlyMap<string, Model> = new Map();
+  #workers = 0;
+  /** Built once per description and set of versions, so that callers may hang their own caches on it. */
+  #built = new Map<string, ReadyModel>();
+
+  constructor(filesOf: (description: ModelDescription) => ModelFiles) {
+    this.#filesOf = filesOf;
+  }
+
+  update(snapshot: DirectorySnapshot): void {
+    const previous = this.#built;
+    this.#built = new Map();
+    const models = new Map<string, Model>();
+    for (const [name, entries] of gather(snapshot)) {
+      const versions = [...entries.keys()].sort(byNumber);
+      const readyVersions = versions.filter((version) => entries.get(version)?.state.state === 'READY');
+      const callable = readyVersions.length > 0 ? readyVersions : versions;
+      models.set(name, {
+        name,
+        announced: [...entries.values()].some((entry) => entry.announced),
+        versions: new Map(
+          versions.map((version) => {
+            const entry = entries.get(version);
+            const state = entry?.state ?? unserved(name, version);
+            return [version, { state, ready: this.#build(entry, callable, previous) }];
+          }),
+        ),
+      });
+    }
+    this.#models = models;
+    this.#workers = snapshot.workers.filter((worker) => !worker.draining).length;
+  }
+
+  resolve(name: string, version: string): ReadyModel {
+    const model = this.#models.get(name);
+    if (!model) throw new InferError('NOT_FOUND', `Request for unknown model: '${name}' is not found`);
+    const chosen = version === '' ? pickLatest(model) : model.versions.get(version);
+    if (!chosen) {
+      throw new InferError('NOT_FOUND', `Request for unknown model: '${name}' version ${version} is not found`);
+    }
+    if (chosen.ready && (chosen.state.state === 'READY' || !model.announced)) return chosen.ready;
+    const reason = chosen.state.reason === '' ? chosen.state.state : chosen.state.reason;
+    throw new InferError('UNAVAILABLE', `Request for unknown model: '${name}' is not ready: ${reason}`);
+  }
+
+  list(): readonly ModelState[] {
+    const names = [...this.#models.keys()].sort();
+    return names.flatMap((name) => [...(this.#models.get(name)?.versions.values() ?? [])].map((entry) => entry.state));
+  }
+
+  ready(): boolean {
+    if (this.#workers === 0) return false;
+    for (const model of this.#models.values()) if (model.announced && !isReady(model)) return false;
+    return true;
+  }
+
+  /** Whether a living worker has the model ready. */
+  served(name: string): boolean {
+    const model = this.#models.get(name);
+    return model !== undefined && [...model.versions.values()].some((version) => version.state.state === 'READY');
+  }
+
+  /** Whether any worker is alive and takes work. */
+  hasWorkers(): boolean {
+    return this.#workers > 0;
+  }
+
+  names(): string[] {
+    return [...this.#models.keys()];
+  }
+
+  #build(
+    entry: Entry | undefined,
+    versions: readonly string[],
+    previous: ReadonlyMap<string, ReadyModel>,
+  ): ReadyModel | undefined {
+    if (!entry?.description) return undefined;
+    const key = `${entry.hash} ${versions.join(',')}`;
+    const known = previous.get(key) ?? this.#create(entry.description, versions);
+    this.#built.set(key, known);
+    return known;
+  }
+
+  #create(description: ModelDescription, versions: readonly string[]): ReadyModel {
+    const { config, version, labels } = description;
+    return createReadyModel({ config, version, versions, labels, files: this.#filesOf(description) });
+  }
+}
+
+interface Entry {
+  state: ModelState;
+  announced: boolean;
+  hash: string;
+  description: ModelDescription | undefined;
+}
+
+/** All versions by model name and version, the best state of each. */
+function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<string, Entry>> {
+  const models = new Map<string, Map<string, Entry>>();
+  const entriesOf = (name: string): Map<string, Entry> => {
+    let entries = models.get(name);
+    if (!entries) {
+      entries = new Map<string, Entry>();
+      models.set(name, entries);
+    }
+    return entries;
+  };
+  for (const worker of workers) {
+    if (worker.draining) continue;
+    for (const { description: hash = '', ...state } of worker.models) {
+      const entries = entriesOf(state.name);
+      const known = entries.get(state.version ?? '');
+      if (known && rank(known.state) >= rank(state)) continue;
+      entries.set(state.version ?? '', { state, announced: true, hash, description: descriptions.get(hash) });
+    }
+  }
+  for (const [hash, description] of descriptions) {
+    const { name, version } = description;
+    const entries = models.get(name);
+    // Living workers know better which versions there are.
+    if (entries && [...entries.values()].some((entry) => entry.announced)) continue;
+    entriesOf(name).set(version, { state: unserved(name, version), announced: false, hash, description });
+  }
+  return models;
+}
+
+function rank(state: ModelState): number {
+  return ['UNAVAILABLE', 'UNLOADING', 'LOADING', 'READY'].indexOf(state.state);
+}
+
+function unserved(name: string, version: string): ModelState {
+  return { name, version, state: 'UNAVAILABLE', reason: NO_WORKER_REASON };
+}
+
+function isReady(model: Model): boolean {
+  // A model all of whose versions were unloaded on purpose does not count, as in Triton.
+  const states = [...model.versions.values()].map((version) => version.state);
+  return states.every((state) => state.state === 'READY' || state.reason === 'unloaded');
+}
+
+/** The highest version that is ready; without any, the highest that is described; without that, the highest. */
+function pickLatest(model: Model): Version | undefined {
+  const versions = [...model.versions.values()].reverse();
+  return (
+    versions.find((version) => version.state.state === 'READY') ??
+    versions.find((version) => version.ready) ??
+    versions[0]
+  );
+}
+
+function byNumber(a: string, b: string): number {
+  return Number(a) - Number(b);
+}

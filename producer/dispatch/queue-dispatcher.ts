@@ -1,0 +1,330 @@
+import { randomBytes } from 'node:crypto';
+import { Queue } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { InferError } from '../../shared/errors.ts';
+import type { Call } from '../../shared/infer/call.ts';
+import type { Dispatcher } from '../../shared/infer/ports.ts';
+import type { InferRequest } from '../../shared/infer/request.ts';
+import type { InferResponse } from '../../shared/infer/response.ts';
+import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
+import type { Logger } from '../../shared/runtime/logger.ts';
+import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
+import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
+import { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { cancelKey, QUEUE_PREFIX, queueName, replyKey } from '../../shared/wire/names.ts';
+import { EVENTS_MAX_LENGTH, JOB_OPTIONS, jobId } from '../../shared/wire/queue-options.ts';
+import { CancelWriter } from './cancel-writer.ts';
+import { CatalogFeed } from './catalog-feed.ts';
+import { ModelLane } from './model-lane.ts';
+import { type Gauge, type PendingRequest, PendingRequests } from './pending-requests.ts';
+import type { QueueCatalog } from './queue-catalog.ts';
+import { BLOCK_MS, ReplyListener } from './reply-listener.ts';
+import { sendBundle } from './send-bundle.ts';
+
+export interface QueueDispatcherOptions {
+  readonly redisUrl: string;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** Requests that may wait for an answer at one time; more are refused. Default 10,000. */
+  readonly maxRequestsInFlight?: number;
+  /** Bytes of their tensors. Default 256 MiB. */
+  readonly maxBytesInFlight?: number;
+  /** Requests a bundle. Default 32. */
+  readonly maxBundleRequests?: number;
+  /** How long a request may wait for company under load, in ms. Default 2. */
+  readonly bundleWindowMs?: number;
+  /** For the first connection. Default 5000. */
+  readonly connectTimeoutMs?: number;
+}
+
+/** What the producer's metrics and dashboard want beside the port. */
+export interface QueueDispatcher extends Dispatcher {
+  /** One queue per known model, for the dashboard. They stay the dispatcher's, which closes them. */
+  queues(): readonly Queue[];
+  stats(): { readonly requestsInFlight: number; readonly bytesInFlight: number; readonly lateAnswers: number };
+}
+
+const MAX_BUNDLE_BYTES = 8 * 1024 * 1024;
+const MAX_ADDS_IN_FLIGHT = 4;
+const SILENCE_MS = 5000;
+/** After a restart of Redis, answers that were written before are read first. */
+const RESEND_AFTER_MS = 1000;
+
+/**
+ * Connects to the pool behind Redis.
+ * @throws InferError UNAVAILABLE when Redis cannot be reached, INVALID_ARGUMENT when it must not be used as it is.
+ */
+export async function createQueueDispatcher(options: QueueDispatcherOptions): Promise<QueueDispatcher> {
+  const { redisUrl: url, logger } = options;
+  const producer = `p${randomBytes(9).toString('base64url')}`;
+  const redis = createRedis({ url, name: 'millrace-producer', silenceMs: SILENCE_MS, logger });
+  const reader = createRedis({ url, name: 'millrace-replies', silenceMs: BLOCK_MS + SILENCE_MS, logger });
+  try {
+    await connectRedis(redis, options.connectTimeoutMs);
+    await assertUsableRedis(redis);
+    await connectRedis(reader, options.connectTimeoutMs);
+    const link = new RedisLink(redis, logger);
+    await link.start();
+    const feed = new CatalogFeed(redis, link, logger);
+    await feed.start();
+    const dispatcher = new RedisQueueDispatcher({ ...options, redis, reader, link, feed, producer });
+    dispatcher.start();
+    return dispatcher;
+  } catch (error) {
+    redis.disconnect();
+    reader.disconnect();
+    throw error;
+  }
+}
+
+interface Parts extends QueueDispatcherOptions {
+  readonly redis: Redis;
+  readonly reader: Redis;
+  readonly link: RedisLink;
+  readonly feed: CatalogFeed;
+  readonly producer: string;
+}
+
+class RedisQueueDispatcher implements QueueDispatcher {
+  readonly catalog: QueueCatalog;
+  readonly #parts: Parts;
+  readonly #pending = new PendingRequests();
+  readonly #listener: ReplyListener;
+  readonly #cancels: CancelWriter;
+  readonly #lanes = new Map<string, ModelLane>();
+  readonly #queues = new Map<string, Queue>();
+  readonly #gauges = new Map<string, Gauge>();
+  readonly #maxRequests: number;
+  readonly #maxBytes: number;
+  #sequence = 0;
+  #bundles = 0;
+  #closing = false;
+
+  constructor(parts: Parts) {
+    const { redis, reader, link, producer, logger, feed } = parts;
+    this.#parts = parts;
+    this.catalog = feed.catalog;
+    this.#maxRequests = parts.maxRequestsInFlight ?? 10_000;
+    this.#maxBytes = parts.maxBytesInFlight ?? 256 * 1024 * 1024;
+    this.#cancels = new CancelWriter(redis, link, producer, logger);
+    this.#listener = new ReplyListener({
+      reader,
+      commands: redis,
+      link,
+      producer,
+      logger,
+      onReply: (reply) => this.#pending.settle(reply),
+    });
+  }
+
+  start(): void {
+    const { link } = this.#parts;
+    this.#listener.start();
+    link.onState((state) => {
+      if (state.kind === 'down') this.#failUnqueued(link.fault() ?? 'the queue is not reachable');
+      if (state.kind === 'up') for (const lane of this.#lanes.values()) lane.wake();
+    });
+    link.onRestart(() => void setTimeout(() => void this.#resendLost(), RESEND_AFTER_MS).unref());
+  }
+
+  readonly infer = (request: InferRequest, call: Call): Promise<InferResponse> => {
+    return new Promise((resolve, reject) => {
+      // What throws in here rejects the promise.
+      this.#assertOpen(call);
+      const model = this.catalog.resolve(request.model, request.version);
+      let bytes = 0;
+      for (const input of request.inputs) bytes += input.data.byteLength;
+      this.#assertRoom(bytes);
+      const rows = model.maxBatchSize > 0 ? (request.inputs[0]?.shape[0] ?? 1) : 1;
+      const pending: PendingRequest = {
+        sequence: (this.#sequence += 1),
+        request,
+        call,
+        rows,
+        bytes,
+        bundle: '',
+        queued: false,
+        settled: false,
+        resolve,
+        reject,
+        gauge: this.#gauge(model.name, model.version),
+      };
+      this.#pending.add(pending);
+      call.onCancel((error) => this.#abandon(pending, error));
+      this.#lane(request.model).push(pending, model.maxBatchSize);
+    });
+  };
+
+  ready(): { ok: true } | { ok: false; reason: string } {
+    const reason = this.#closing ? 'the server is shutting down' : this.#parts.link.fault();
+    if (reason !== undefined) return { ok: false, reason };
+    return this.catalog.hasWorkers() ? { ok: true } : { ok: false, reason: 'no worker is connected' };
+  }
+
+  pending(model: string, version: string): number {
+    return this.#gauges.get(gaugeKey(model, version))?.count ?? 0;
+  }
+
+  queues(): readonly Queue[] {
+    return this.catalog.names().map((model) => this.#queue(model));
+  }
+
+  stats() {
+    const { count: requestsInFlight, bytes: bytesInFlight, lateAnswers } = this.#pending;
+    return { requestsInFlight, bytesInFlight, lateAnswers };
+  }
+
+  async close(graceMs: number): Promise<void> {
+    const { feed, link, redis, producer } = this.#parts;
+    this.#closing = true;
+    await this.#pending.close(graceMs);
+    feed.close();
+    for (const lane of this.#lanes.values()) lane.close();
+    await this.#listener.close();
+    if (link.state.kind === 'up') {
+      // Both have a TTL, so it is no harm when this fails.
+      await redis.unlink(replyKey(producer), cancelKey(producer)).catch(() => undefined);
+    }
+    link.close();
+    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    await closeRedis(redis);
+  }
+
+  #assertOpen(call: Call): void {
+    if (this.#closing) throw new InferError('UNAVAILABLE', 'the server is shutting down');
+    if (call.error) throw call.error;
+    this.#parts.link.assertUsable();
+  }
+
+  #assertRoom(bytes: number): void {
+    if (this.#pending.count >= this.#maxRequests) {
+      throw new InferError('RESOURCE_EXHAUSTED', `${this.#pending.count} requests wait already, no more are taken`);
+    }
+    if (this.#pending.bytes + bytes > this.#maxBytes) {
+      const given = `${bytes} more bytes beside ${this.#pending.bytes} that wait`;
+      throw new InferError('RESOURCE_EXHAUSTED', `${given} are above the limit of ${this.#maxBytes}`);
+    }
+  }
+
+  #abandon(request: PendingRequest, error: InferError): void {
+    if (request.settled) return;
+    const wasSent = request.bundle !== '';
+    this.#pending.fail(request.sequence, this.#explain(request, error));
+    if (wasSent) this.#cancels.add(request.sequence, this.#parts.link.toRedis(request.call.deadlineMs));
+  }
+
+  /** A deadline that passed because nobody was there to work is not the model's slowness. */
+  #explain({ request, call }: PendingRequest, error: InferError): InferError {
+    if (error.code !== 'DEADLINE_EXCEEDED') return error;
+    const { link, clock = systemClock } = this.#parts;
+    const waitedMs = Math.round(clock.now() - call.arrivalMs);
+    const fault = link.fault();
+    if (fault !== undefined) return new InferError('UNAVAILABLE', `${fault} (the request waited ${waitedMs} ms)`);
+    if (this.catalog.served(request.model)) return error;
+    return new InferError(
+      'UNAVAILABLE',
+      `no worker serves model '${request.model}' now: the request waited ${waitedMs} ms in the queue`,
+    );
+  }
+
+  #lane(model: string): ModelLane {
+    let lane = this.#lanes.get(model);
+    if (!lane) {
+      const { link, clock = systemClock, maxBundleRequests = 32, bundleWindowMs = 2 } = this.#parts;
+      lane = new ModelLane({
+        link,
+        clock,
+        limits: {
+          maxRequests: maxBundleRequests,
+          maxBytes: MAX_BUNDLE_BYTES,
+          windowMs: bundleWindowMs,
+          maxAddsInFlight: MAX_ADDS_IN_FLIGHT,
+        },
+        send: (requests) => this.#send(model, requests),
+        onRefused: (requests, error) => {
+          this.#parts.logger.warn({ model, requests: requests.length, err: error }, 'bundle refused');
+          for (const request of requests) this.#pending.fail(request.sequence, error);
+        },
+      });
+      this.#lanes.set(model, lane);
+    }
+    return lane;
+  }
+
+  #send(model: string, requests: readonly PendingRequest[]): Promise<void> {
+    const { redis, link, producer } = this.#parts;
+    const bundle = (this.#bundles += 1).toString(36);
+    for (const request of requests) request.bundle = bundle;
+    return sendBundle({ redis, link, queue: this.#queue(model), producer, model }, bundle, requests);
+  }
+
+  #queue(model: string): Queue {
+    let queue = this.#queues.get(model);
+    if (!queue) {
+      queue = new Queue(queueName(model), {
+        connection: this.#parts.redis,
+        prefix: QUEUE_PREFIX,
+        streams: { events: { maxLen: EVENTS_MAX_LENGTH } },
+        defaultJobOptions: JOB_OPTIONS,
+      });
+      queue.on('error', (error) => this.#parts.logger.debug({ model, error: error.message }, 'queue error'));
+      this.#queues.set(model, queue);
+    }
+    return queue;
+  }
+
+  #gauge(model: string, version: string): Gauge {
+    const key = gaugeKey(model, version);
+    let gauge = this.#gauges.get(key);
+    if (!gauge) this.#gauges.set(key, (gauge = { count: 0 }));
+    return gauge;
+  }
+
+  /** Nothing that is not in Redis yet can get there now. What is there keeps waiting for its answer. */
+  #failUnqueued(reason: string): void {
+    for (const request of [...this.#pending.values()]) {
+      if (!request.queued) this.#pending.fail(request.sequence, new InferError('UNAVAILABLE', reason));
+    }
+    for (const lane of this.#lanes.values()) lane.wake();
+  }
+
+  /** Redis came back as another process; jobs that it no longer has are sent again while somebody waits for them. */
+  async #resendLost(): Promise<void> {
+    const { link, producer, logger } = this.#parts;
+    const bundles = new Map<string, PendingRequest[]>();
+    for (const request of this.#pending.values()) {
+      if (!request.queued) continue;
+      const requests = bundles.get(request.bundle);
+      if (requests) requests.push(request);
+      else bundles.set(request.bundle, [request]);
+    }
+    for (const [bundle, requests] of bundles) {
+      if (link.state.kind !== 'up') return;
+      const model = requests[0]?.request.model ?? '';
+      try {
+        if (await this.#queue(model).getJob(jobId(producer, bundle))) continue;
+      } catch (error) {
+        logger.warn({ error: String(error) }, 'lost jobs not looked for');
+        return;
+      }
+      const waiting = requests.filter((request) => !request.settled);
+      logger.warn({ model, requests: waiting.length }, 'job lost by redis, sent again');
+      for (const request of waiting) this.#resend(request);
+    }
+  }
+
+  #resend(request: PendingRequest): void {
+    request.bundle = '';
+    request.queued = false;
+    const { model, version } = request.request;
+    try {
+      this.#lane(model).push(request, this.catalog.resolve(model, version).maxBatchSize);
+    } catch (error) {
+      this.#pending.fail(request.sequence, InferError.from(error));
+    }
+  }
+}
+
+function gaugeKey(model: string, version: string): string {
+  return `${model}/${version}`;
+}

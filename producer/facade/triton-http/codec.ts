@@ -1,0 +1,168 @@
+import { InferError } from '../../../shared/errors.ts';
+import { type InferRequest, NO_PARAMETERS, type Parameters } from '../../../shared/infer/request.ts';
+import type { InferResponse } from '../../../shared/infer/response.ts';
+import type { ReadyModel } from '../../../shared/model/ready-model.ts';
+import { encodeJsonData } from '../../../shared/tensor/json-encode.ts';
+import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import { shownValue } from '../../../shared/tensor/text.ts';
+import { classify } from './classification.ts';
+import { parseJsonDocument } from './json-document.ts';
+import { decodeOutputWishes, type OutputWish } from './output-wishes.ts';
+import { decodeRequestParameters } from './parameters.ts';
+import { decodeRawInput } from './raw-request.ts';
+import { decodeInputs } from './request-inputs.ts';
+
+const MAX_ID_LENGTH = 1024;
+/** Names that need no escaping in JSON, which is nearly all of them. */
+const PLAIN_NAME = /^[\w .:/@+-]*$/;
+
+/** An infer request, and how its answer is to be written. */
+export interface DecodedRequest {
+  readonly request: InferRequest;
+  readonly wishes: readonly OutputWish[];
+  /** For outputs that `wishes` does not name. */
+  readonly binaryByDefault: boolean;
+  readonly priority: number;
+  readonly timeoutMs: number | undefined;
+}
+
+/**
+ * Decodes the body of `infer`: JSON, JSON with binary tensors behind it, or a raw tensor. Tensors are views of the body.
+ * @param headerLength the Inference-Header-Content-Length header: the bytes of JSON; undefined means all of them
+ * @param version as the client asked for it, '' for none
+ * @throws InferError
+ */
+export function decodeInferRequest(
+  body: Buffer,
+  headerLength: string | undefined,
+  model: ReadyModel,
+  version: string,
+): DecodedRequest {
+  const jsonLength = headerLength === undefined ? body.length : parseHeaderLength(headerLength, body.length);
+  if (headerLength !== undefined && jsonLength === 0) {
+    const inputs = [decodeRawInput(body, model)];
+    const request = { id: '', model: model.name, version, inputs, outputs: [], parameters: NO_PARAMETERS };
+    return { request, wishes: [], binaryByDefault: true, priority: 0, timeoutMs: undefined };
+  }
+  if (body.length === 0) throw new InferError('INVALID_ARGUMENT', 'the request has no body');
+  const document = parseJsonDocument(body, jsonLength);
+  const { root } = document;
+  const id = decodeId(root.id);
+  try {
+    const options = decodeRequestParameters(root.parameters, () => document.exact().parameters);
+    const wishes = decodeOutputWishes(root.outputs);
+    const inputs = decodeInputs(document, body, jsonLength, model);
+    const outputs = wishes.map((wish) => wish.name);
+    const request = { id, model: model.name, version, inputs, outputs, parameters: options.parameters };
+    const { binaryByDefault, priority, timeoutMs } = options;
+    return { request, wishes, binaryByDefault, priority, timeoutMs };
+  } catch (error) {
+    throw withRequestId(error, id);
+  }
+}
+
+/** Puts the client's own id in front of an error's text, as Triton does, so that the client can match its logs. */
+export function withRequestId(error: unknown, id: string): unknown {
+  if (id === '' || !(error instanceof InferError)) return error;
+  return new InferError(error.code, `[request id: ${id}] ${error.message}`, { cause: error.cause });
+}
+
+function parseHeaderLength(text: string, bodyLength: number): number {
+  const length = /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+  if (length === undefined) {
+    throw new InferError(
+      'INVALID_ARGUMENT',
+      `header Inference-Header-Content-Length must be a whole number, got ${shownValue(text)}`,
+    );
+  }
+  if (length > bodyLength) {
+    throw new InferError(
+      'INVALID_ARGUMENT',
+      `header Inference-Header-Content-Length is ${length}, but the body has ${bodyLength} bytes`,
+    );
+  }
+  return length;
+}
+
+function decodeId(value: unknown): string {
+  if (value === undefined) return '';
+  if (typeof value === 'string' && value.length <= MAX_ID_LENGTH) return value;
+  throw new InferError(
+    'INVALID_ARGUMENT',
+    `id must be a string of at most ${MAX_ID_LENGTH} characters, got ${shownValue(value)}`,
+  );
+}
+
+export interface EncodedResponse {
+  readonly body: Buffer;
+  /** Bytes of JSON in front of binary tensors; undefined when the body is JSON alone. */
+  readonly jsonLength: number | undefined;
+}
+
+/** @throws InferError INVALID_ARGUMENT for values that cannot come back in the form that was asked for. */
+export function encodeInferResponse(
+  response: InferResponse,
+  decoded: DecodedRequest,
+  model: ReadyModel,
+): EncodedResponse {
+  const { id } = decoded.request;
+  const blobs: Uint8Array[] = [];
+  let json = id === '' ? '{' : `{"id":${JSON.stringify(id)},`;
+  json += `"model_name":${quote(response.model)},"model_version":"${response.version}"`;
+  if (response.parameters !== NO_PARAMETERS) json += encodeParameters(response.parameters);
+  json += ',"outputs":[';
+  for (let i = 0; i < response.outputs.length; i++) {
+    const output = response.outputs[i];
+    if (!output) continue;
+    if (i > 0) json += ',';
+    json += encodeOutput(output, decoded, model, blobs);
+  }
+  json += ']}';
+  return joinBody(json, blobs);
+}
+
+function encodeOutput(output: Tensor, decoded: DecodedRequest, model: ReadyModel, blobs: Uint8Array[]): string {
+  const wish = decoded.wishes.find(({ name }) => name === output.name);
+  const tensor = wish && wish.classes > 0 ? classifyOutput(output, wish.classes, model) : output;
+  const head = `{"name":${quote(tensor.name)},"datatype":"${tensor.datatype}","shape":[${tensor.shape.join(',')}]`;
+  if (wish ? wish.binary : decoded.binaryByDefault) {
+    if (tensor.data.byteLength > 0) blobs.push(tensor.data);
+    return `${head},"parameters":{"binary_data_size":${tensor.data.byteLength}}}`;
+  }
+  return `${head},"data":${encodeJsonData(`output ${tensor.name}`, tensor)}}`;
+}
+
+function classifyOutput(output: Tensor, classes: number, model: ReadyModel): Tensor {
+  const labels = model.outputs.find(({ name }) => name === output.name)?.labels ?? [];
+  return classify(output, classes, labels, model.maxBatchSize > 0);
+}
+
+function encodeParameters(parameters: Parameters): string {
+  const entries = Object.entries(parameters);
+  if (entries.length === 0) return '';
+  const texts = entries.map(([key, value]) => {
+    const text = typeof value === 'bigint' ? String(value) : JSON.stringify(value);
+    return `${JSON.stringify(key)}:${text}`;
+  });
+  return `,"parameters":{${texts.join(',')}}`;
+}
+
+function quote(name: string): string {
+  return PLAIN_NAME.test(name) ? `"${name}"` : JSON.stringify(name);
+}
+
+/** One buffer with the JSON and the tensors behind it, so that the answer leaves in one write. */
+function joinBody(json: string, blobs: readonly Uint8Array[]): EncodedResponse {
+  if (blobs.length === 0) return { body: Buffer.from(json), jsonLength: undefined };
+  const jsonLength = Buffer.byteLength(json);
+  let byteLength = jsonLength;
+  for (const blob of blobs) byteLength += blob.byteLength;
+  const body = Buffer.allocUnsafe(byteLength);
+  // Plain ASCII, which it nearly always is, is written faster as latin1.
+  let offset = body.write(json, 0, jsonLength === json.length ? 'latin1' : 'utf8');
+  for (const blob of blobs) {
+    body.set(blob, offset);
+    offset += blob.byteLength;
+  }
+  return { body, jsonLength };
+}

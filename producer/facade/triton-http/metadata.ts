@@ -1,0 +1,36 @@
+import type { ModelState } from '../../../shared/infer/ports.ts';
+import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.ts';
+
+/** What this server speaks beyond the core of the protocol; clients switch features on by these words. */
+const EXTENSIONS = ['classification', 'model_configuration', 'binary_tensor_data', 'parameters'];
+
+export function serverMetadata(version: string) {
+  return { name: 'millrace', version, extensions: EXTENSIONS };
+}
+
+/** @param version the one that the client asked for, if it did: then `versions` names just that one */
+export function modelMetadata(model: ReadyModel, version: string | undefined) {
+  return {
+    name: model.name,
+    versions: version === undefined ? model.versions : [model.version],
+    platform: model.platform,
+    inputs: model.inputs.map(tensorMetadata),
+    outputs: model.outputs.map(tensorMetadata),
+  };
+}
+
+function tensorMetadata({ name, datatype, shape }: TensorSpec) {
+  return { name, datatype, shape };
+}
+
+/** The rows of the repository index, in Triton's words. */
+export function repositoryIndex(states: readonly ModelState[], readyOnly: boolean) {
+  return states
+    .filter(({ state }) => !readyOnly || state === 'READY')
+    .map(({ name, version, state, reason }) => ({
+      name,
+      ...(version === undefined ? {} : { version }),
+      state,
+      reason,
+    }));
+}

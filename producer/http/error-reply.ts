@@ -1,0 +1,36 @@
+import type { FastifyReply } from 'fastify';
+import { InferError } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/runtime/logger.ts';
+import { discardBody } from './discard-body.ts';
+import { toPublicError } from './http-error.ts';
+
+/** When a client that was refused for load may come again, in seconds. */
+const RETRY_AFTER_SECONDS = '1';
+
+/** Answers a request with an error: one JSON object with one key, as Triton's clients read it. */
+export function sendError(reply: FastifyReply, error: unknown, logger: Logger): void {
+  const { status, message } = toPublicError(error);
+  if (status === 500) logInternalError(reply, error, logger);
+  if (reply.sent || reply.raw.destroyed) return;
+  reply.code(status);
+  reply.header('content-type', 'application/json');
+  reply.header('x-request-id', reply.request.id);
+  if (status === 429) reply.header('retry-after', RETRY_AFTER_SECONDS);
+  // Fastify sets this when a body was not read; `discardBody` ends such a connection more gently.
+  reply.removeHeader('connection');
+  reply.send(JSON.stringify({ error: message }));
+  discardBody(reply.request.raw);
+}
+
+function logInternalError(reply: FastifyReply, error: unknown, logger: Logger): void {
+  const cause = error instanceof InferError ? error.cause : error;
+  logger.error(
+    {
+      requestId: reply.request.id,
+      route: reply.request.routeOptions.url,
+      error: error instanceof Error ? error.message : String(error),
+      cause: cause instanceof Error ? cause.stack : cause,
+    },
+    'request failed',
+  );
+}

@@ -1,0 +1,21 @@
+// `npm start`: installs, builds and serves the example models. Arguments are passed on to `millrace serve`.
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { checkMachine, fail, installIfStale, root } from './install.mjs';
+
+checkMachine();
+installIfStale();
+const { buildIfStale } = await import('./build.mjs');
+try {
+  buildIfStale();
+} catch (error) {
+  fail(`the build failed: ${error.message}`);
+}
+
+const main = join(root, 'dist', 'cli', 'main.js');
+const args = process.argv.slice(2);
+const hasRepository = args.some((arg) => /^--model-(repository|store)\b/.test(arg));
+const repository = hasRepository || process.env.MILLRACE_MODEL_REPOSITORY ? [] : ['--model-repository=examples/models'];
+process.chdir(root);
+process.argv = [process.execPath, main, 'serve', ...repository, ...args];
+await import(pathToFileURL(main).href);

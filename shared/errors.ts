@@ -1,0 +1,37 @@
+/** The closed list of what can go wrong. Every protocol has one table from these to its own status. */
+export const ERROR_CODES = [
+  'INVALID_ARGUMENT',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'UNAVAILABLE',
+  'RESOURCE_EXHAUSTED',
+  'DEADLINE_EXCEEDED',
+  'CANCELLED',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+] as const;
+
+export type ErrorCode = (typeof ERROR_CODES)[number];
+
+export function isErrorCode(value: unknown): value is ErrorCode {
+  return (ERROR_CODES as readonly unknown[]).includes(value);
+}
+
+/**
+ * The only error that crosses a layer. `message` is shown to the client, so it says what was wrong, what was expected
+ * and what was given, and never holds a path, a key or a stack; `cause` is for the log alone.
+ */
+export class InferError extends Error {
+  override readonly name = 'InferError';
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.code = code;
+  }
+
+  /** The single door for foreign errors: anything that is not an InferError becomes INTERNAL, with `what` as its text. */
+  static from(error: unknown, what = 'internal error'): InferError {
+    return error instanceof InferError ? error : new InferError('INTERNAL', what, { cause: error });
+  }
+}

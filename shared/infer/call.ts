@@ -1,0 +1,47 @@
+import type { InferError } from '../errors.ts';
+
+/**
+ * What belongs to a call and not to the request: when it must be over and whether anybody still waits. A class of two
+ * fields and one listener instead of an AbortController, because it is made once per request on the hot path.
+ */
+export class Call {
+  /** Unique within the pool; in every log line and error of the call. */
+  readonly id: string;
+  /** On the clock of `performance.now()` of this process, in ms; Infinity for none. */
+  readonly deadlineMs: number;
+  /** 0 = the model's default level; 1 is the most urgent, as in Triton. */
+  readonly priority: number;
+  /** When the request arrived, on the clock of `performance.now()`, in ms. */
+  readonly arrivalMs: number;
+  /** Set by the engine when the call's batch begins to run. What has not started can still go to another worker. */
+  started = false;
+  #error: InferError | undefined;
+  #listeners: ((error: InferError) => void)[] | undefined;
+
+  constructor(id: string, arrivalMs: number, deadlineMs: number, priority = 0) {
+    this.id = id;
+    this.arrivalMs = arrivalMs;
+    this.deadlineMs = deadlineMs;
+    this.priority = priority;
+  }
+
+  /** Why nobody waits any more (CANCELLED or DEADLINE_EXCEEDED); undefined while somebody does. */
+  get error(): InferError | undefined {
+    return this.#error;
+  }
+
+  /** Ends the call for its waiters. Later calls change nothing. */
+  cancel(error: InferError): void {
+    if (this.#error) return;
+    this.#error = error;
+    const listeners = this.#listeners;
+    this.#listeners = undefined;
+    if (listeners) for (const listener of listeners) listener(error);
+  }
+
+  /** Calls back once when the call is cancelled; at once if it already is. */
+  onCancel(listener: (error: InferError) => void): void {
+    if (this.#error) listener(this.#error);
+    else (this.#listeners ??= []).push(listener);
+  }
+}

@@ -1,0 +1,156 @@
+import type { InferError } from '../errors.ts';
+import type { ReleaseReason, Timings } from './response.ts';
+import { RELEASE_REASONS } from './response.ts';
+
+/** Why a request failed, in the words of Triton's metrics. */
+export const FAILURE_REASONS = ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER'] as const;
+export type FailureReason = (typeof FAILURE_REASONS)[number];
+
+/** Executions of one batch size: how many, and how long their parts took together. */
+export interface BatchSizeStats {
+  executions: number;
+  computeInputNs: number;
+  computeInferNs: number;
+  computeOutputNs: number;
+}
+
+/** How often something happened and how long it took together. */
+export interface CountAndNs {
+  readonly count: number;
+  readonly ns: number;
+}
+
+/**
+ * What happened to the requests of one model version, with Triton's meaning: `inferences` counts rows, `executions` runs,
+ * and the compute time of a batch is charged in full to each of its requests. Plain sums; recording allocates nothing.
+ */
+export class ModelStats {
+  readonly model: string;
+  readonly version: string;
+  /** How long the last load took. */
+  loadSeconds = 0;
+  #successes = 0;
+  #inferences = 0;
+  #executions = 0;
+  #requestNs = 0;
+  #queueNs = 0;
+  #computeInputNs = 0;
+  #computeInferNs = 0;
+  #computeOutputNs = 0;
+  #failureNs = 0;
+  #lastInferenceMs = 0;
+  readonly #failures: Record<FailureReason, number> = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 };
+  readonly #releases = Object.fromEntries(RELEASE_REASONS.map((reason) => [reason, 0])) as Record<
+    ReleaseReason,
+    number
+  >; // fromEntries forgets the key type; the keys are exactly RELEASE_REASONS
+  readonly #batchSizes = new Map<number, BatchSizeStats>();
+
+  constructor(model: string, version: string) {
+    this.model = model;
+    this.version = version;
+  }
+
+  /** `rows` are those of the request (at least 1 counts); `requestDurationUs` is from its arrival to its answer. */
+  recordSuccess(rows: number, requestDurationUs: number, timings: Timings): void {
+    this.#successes += 1;
+    this.#inferences += rows > 0 ? rows : 1;
+    this.#requestNs += requestDurationUs * 1000;
+    this.#queueNs += timings.queueUs * 1000;
+    this.#computeInputNs += timings.computeInputUs * 1000;
+    this.#computeInferNs += timings.computeInferUs * 1000;
+    this.#computeOutputNs += timings.computeOutputUs * 1000;
+    if (timings.executions === 1) this.#recordExecution(timings);
+  }
+
+  /** A request that was taken in and failed. Requests refused by validation are not recorded, as in Triton. */
+  recordFailure(error: InferError, requestDurationUs = 0): void {
+    this.#failures[failureReasonOf(error)] += 1;
+    this.#failureNs += requestDurationUs * 1000;
+  }
+
+  get success(): CountAndNs {
+    return { count: this.#successes, ns: Math.round(this.#requestNs) };
+  }
+
+  get fail(): CountAndNs {
+    const count = FAILURE_REASONS.reduce((sum, reason) => sum + this.#failures[reason], 0);
+    return { count, ns: Math.round(this.#failureNs) };
+  }
+
+  get queue(): CountAndNs {
+    return { count: this.#successes, ns: Math.round(this.#queueNs) };
+  }
+
+  get computeInput(): CountAndNs {
+    return { count: this.#successes, ns: Math.round(this.#computeInputNs) };
+  }
+
+  get computeInfer(): CountAndNs {
+    return { count: this.#successes, ns: Math.round(this.#computeInferNs) };
+  }
+
+  get computeOutput(): CountAndNs {
+    return { count: this.#successes, ns: Math.round(this.#computeOutputNs) };
+  }
+
+  /** Rows of all successful requests. */
+  get inferenceCount(): number {
+    return this.#inferences;
+  }
+
+  /** Runs of the model that answered at least one request. */
+  get executionCount(): number {
+    return this.#executions;
+  }
+
+  /** Milliseconds since 1970; 0 before the first inference. */
+  get lastInferenceMs(): number {
+    return this.#lastInferenceMs;
+  }
+
+  get failures(): Readonly<Record<FailureReason, number>> {
+    return this.#failures;
+  }
+
+  /** Executions by the reason for which their batch was released. */
+  get releases(): Readonly<Record<ReleaseReason, number>> {
+    return this.#releases;
+  }
+
+  /** By the rows of the whole execution. */
+  get batchSizes(): ReadonlyMap<number, Readonly<BatchSizeStats>> {
+    return this.#batchSizes;
+  }
+
+  #recordExecution(timings: Timings): void {
+    this.#executions += 1;
+    this.#releases[timings.release] += 1;
+    this.#lastInferenceMs = Date.now();
+    let size = this.#batchSizes.get(timings.batchSize);
+    if (!size) {
+      size = { executions: 0, computeInputNs: 0, computeInferNs: 0, computeOutputNs: 0 };
+      this.#batchSizes.set(timings.batchSize, size);
+    }
+    size.executions += 1;
+    size.computeInputNs += Math.round(timings.computeInputUs * 1000);
+    size.computeInferNs += Math.round(timings.computeInferUs * 1000);
+    size.computeOutputNs += Math.round(timings.computeOutputUs * 1000);
+  }
+}
+
+/** Triton's failure reason of an error. INVALID_ARGUMENT can only come from the model here; see `recordFailure`. */
+export function failureReasonOf(error: InferError): FailureReason {
+  switch (error.code) {
+    case 'RESOURCE_EXHAUSTED':
+    case 'DEADLINE_EXCEEDED':
+      return 'REJECTED';
+    case 'CANCELLED':
+      return 'CANCELED';
+    case 'INTERNAL':
+    case 'INVALID_ARGUMENT':
+      return 'BACKEND';
+    default:
+      return 'OTHER';
+  }
+}

@@ -1,0 +1,88 @@
+import { InferError } from '../errors.ts';
+
+/**
+ * Every name that Millrace uses in Redis. The braces are a hash tag: all keys live in one slot, so that scripts over
+ * several keys work in a cluster. BullMQ's keys are `{millrace}:<queue>:…`, our own `{millrace}.<kind>:…`; the dot keeps
+ * a model called like one of our kinds from meeting them.
+ */
+export const QUEUE_PREFIX = '{millrace}';
+
+/** Announced workers: a sorted set of worker ids by the time of their last heartbeat (Redis' clock, ms). */
+export const WORKERS_KEY = `${QUEUE_PREFIX}.workers`;
+
+/** Known models: a hash from encoded `name/version` to a pointer to the description. Outlives the workers. */
+export const MODELS_KEY = `${QUEUE_PREFIX}.models`;
+
+const ID = /^[A-Za-z0-9_-]{1,64}$/;
+const SHA256 = /^[0-9a-f]{64}$/;
+const MAX_MODEL_NAME_BYTES = 255;
+
+/** Whether a producer, bundle or worker id may become part of a key. */
+export function isWireId(value: unknown): value is string {
+  return typeof value === 'string' && ID.test(value);
+}
+
+export function isSha256(value: unknown): value is string {
+  return typeof value === 'string' && SHA256.test(value);
+}
+
+/**
+ * A model name as part of a key or queue: letters, digits, `_`, `.` and `-` stay, every other byte becomes `~` and two
+ * hex digits. Reversible, and free of `:`, braces and wildcards.
+ * @throws InferError INVALID_ARGUMENT for an empty name or one of more than 255 bytes.
+ */
+export function encodeModelName(name: string): string {
+  if (name === '' || name.length > MAX_MODEL_NAME_BYTES || Buffer.byteLength(name) > MAX_MODEL_NAME_BYTES) {
+    throw new InferError(
+      'INVALID_ARGUMENT',
+      `a model name has 1 to ${MAX_MODEL_NAME_BYTES} bytes, this one has ${Buffer.byteLength(name)}`,
+    );
+  }
+  return name.replace(/[^A-Za-z0-9_.-]/gu, escapeBytes);
+}
+
+function escapeBytes(character: string): string {
+  let text = '';
+  for (const byte of Buffer.from(character)) text += `~${byte.toString(16).padStart(2, '0')}`;
+  return text;
+}
+
+/** The BullMQ queue of a model. One queue per model name, so that a worker takes work for its own models only. */
+export function queueName(model: string): string {
+  return encodeModelName(model);
+}
+
+/** The small tensors of one bundle, one after another. */
+export function packedTensorsKey(producer: string, bundle: string): string {
+  return `${QUEUE_PREFIX}.tensor:${producer}:${bundle}`;
+}
+
+/** One tensor that is big enough for a key of its own. `sequence` is the request's number at its producer. */
+export function tensorKey(producer: string, bundle: string, sequence: number, input: number): string {
+  return `${QUEUE_PREFIX}.tensor:${producer}:${bundle}:${sequence}:${input}`;
+}
+
+/** The stream on which one producer process receives its answers. */
+export function replyKey(producer: string): string {
+  return `${QUEUE_PREFIX}.reply:${producer}`;
+}
+
+/** Requests of one producer that nobody waits for any more: a sorted set of sequence numbers by expiry (Redis' ms). */
+export function cancelKey(producer: string): string {
+  return `${QUEUE_PREFIX}.cancel:${producer}`;
+}
+
+/** The heartbeat record of one worker. */
+export function workerKey(worker: string): string {
+  return `${QUEUE_PREFIX}.worker:${worker}`;
+}
+
+/** The description of one model version, by the hash of its content. */
+export function modelKey(sha256: string): string {
+  return `${QUEUE_PREFIX}.model:${sha256}`;
+}
+
+/** The content of one file of a model folder, by its hash. */
+export function fileKey(sha256: string): string {
+  return `${QUEUE_PREFIX}.file:${sha256}`;
+}

@@ -1,0 +1,109 @@
+import { InferError, isErrorCode } from '../errors.ts';
+import { RELEASE_REASONS, type InferResponse, type ReleaseReason, type Timings } from '../infer/response.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { decodeFrame, encodeFrame } from './frame.ts';
+import { decodeParameters, encodeParameters } from './parameters.ts';
+import { isCount, isRecord } from './record.ts';
+import { decodeTensorHeader, encodeTensorHeader, tensorOf } from './tensor-header.ts';
+
+export const REPLY_VERSION = 1;
+
+/** The answer to one request of a producer, found again by its sequence number. */
+export type Reply =
+  | { readonly sequence: number; readonly response: InferResponse }
+  | { readonly sequence: number; readonly error: InferError };
+
+/** Bytes that a reply will take in a frame, near enough to decide how many share one. */
+export function replyByteLength(reply: Reply): number {
+  let byteLength = 512;
+  if ('response' in reply) for (const output of reply.response.outputs) byteLength += output.data.byteLength + 128;
+  return byteLength;
+}
+
+/** All answers of one batch for one producer in one frame: what is said of them in the header, tensors as sections. */
+export function encodeReplies(replies: readonly Reply[]): Buffer {
+  const sections: Uint8Array[] = [];
+  const wire = replies.map((reply) => {
+    if ('error' in reply) {
+      return { sequence: reply.sequence, error: { code: reply.error.code, message: reply.error.message } };
+    }
+    const { model, version, outputs, parameters, timings } = reply.response;
+    for (const output of outputs) sections.push(output.data);
+    return {
+      sequence: reply.sequence,
+      model,
+      version,
+      outputs: outputs.map(encodeTensorHeader),
+      parameters: encodeParameters(parameters),
+      timings: encodeTimings(timings),
+    };
+  });
+  return encodeFrame({ v: REPLY_VERSION, replies: wire }, sections);
+}
+
+/** @throws InferError INVALID_ARGUMENT for a frame that `encodeReplies` did not write. */
+export function decodeReplies(frame: Buffer): Reply[] {
+  const { header, sections } = decodeFrame(frame);
+  if (!isRecord(header) || header.v !== REPLY_VERSION || !Array.isArray(header.replies)) {
+    throw invalid(`it is no reply of version ${REPLY_VERSION}`);
+  }
+  const next = { section: 0 };
+  const replies = (header.replies as unknown[]).map((wire) => decodeReply(wire, sections, next));
+  if (next.section !== sections.length) throw invalid('it has more sections than outputs');
+  return replies;
+}
+
+function decodeReply(wire: unknown, sections: readonly Buffer[], next: { section: number }): Reply {
+  if (!isRecord(wire) || !isCount(wire.sequence)) throw invalid('an answer has no sequence number');
+  const { sequence, error, model, version, outputs } = wire;
+  if (error !== undefined) {
+    if (!isRecord(error) || !isErrorCode(error.code) || typeof error.message !== 'string') {
+      throw invalid('an error has no known code or no message');
+    }
+    return { sequence, error: new InferError(error.code, error.message) };
+  }
+  if (typeof model !== 'string' || typeof version !== 'string' || !Array.isArray(outputs)) {
+    throw invalid('an answer lacks model, version or outputs');
+  }
+  const tensors: Tensor[] = [];
+  for (const output of outputs as unknown[]) {
+    const section = sections[next.section];
+    if (!section) throw invalid('it has fewer sections than outputs');
+    next.section += 1;
+    tensors.push(tensorOf(decodeTensorHeader(output), section));
+  }
+  const parameters = decodeParameters(wire.parameters);
+  const timings = decodeTimings(wire.timings);
+  return { sequence, response: { model, version, outputs: tensors, parameters, timings } };
+}
+
+/** A list instead of an object: it is in every answer, and both ends are in this file. */
+function encodeTimings(timings: Timings): (number | string)[] {
+  const { queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release } = timings;
+  return [queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release];
+}
+
+function decodeTimings(wire: unknown): Timings {
+  if (!Array.isArray(wire)) throw invalid('an answer has no timings');
+  const [queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release] = wire as unknown[];
+  if (
+    typeof queueUs !== 'number' ||
+    typeof computeInputUs !== 'number' ||
+    typeof computeInferUs !== 'number' ||
+    typeof computeOutputUs !== 'number' ||
+    typeof batchSize !== 'number' ||
+    (executions !== 0 && executions !== 1) ||
+    !isReleaseReason(release)
+  ) {
+    throw invalid('the timings of an answer are incomplete');
+  }
+  return { queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release };
+}
+
+function isReleaseReason(value: unknown): value is ReleaseReason {
+  return (RELEASE_REASONS as readonly unknown[]).includes(value);
+}
+
+function invalid(what: string): InferError {
+  return new InferError('INVALID_ARGUMENT', `broken reply: ${what}`);
+}

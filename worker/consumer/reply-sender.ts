@@ -1,0 +1,110 @@
+import type { Redis } from 'ioredis';
+import { InferError } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/runtime/logger.ts';
+import { replyKey } from '../../shared/wire/names.ts';
+import { encodeReplies, type Reply, replyByteLength } from '../../shared/wire/reply.ts';
+
+/** Answers for one producer that leave together. */
+interface Outgoing {
+  readonly replies: Reply[];
+  byteLength: number;
+  readonly sent: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export interface ReplySenderOptions {
+  /** A connection of its own, so that answers do not queue behind megabytes of tensors. */
+  readonly redis: Redis;
+  /** Redis refuses the answer for want of memory; whoever can free some does it now. */
+  readonly onStorageFull: () => void;
+  readonly logger: Logger;
+}
+
+const SPLIT_ABOVE_BYTES = 8 * 1024 * 1024;
+/** Bounds the stream of a producer that stopped reading. */
+const MAX_ENTRIES = 20_000;
+/** The stream of a dead producer goes this long after its last answer, in ms. */
+const STREAM_TTL_MS = 60_000;
+const STORAGE_RETRY_MS = 100;
+const STORAGE_RETRIES = 300;
+
+/** Publishes answers: one entry on the producer's stream for all that settle in the same turn of the loop. */
+export class ReplySender {
+  readonly #options: ReplySenderOptions;
+  readonly #outgoing = new Map<string, Outgoing>();
+
+  constructor(options: ReplySenderOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when Redis has acknowledged the answer. The promise is shared by all that leave together. */
+  send(producer: string, reply: Reply): Promise<void> {
+    let outgoing = this.#outgoing.get(producer);
+    if (!outgoing) {
+      outgoing = createOutgoing();
+      this.#outgoing.set(producer, outgoing);
+      const mine = outgoing;
+      setImmediate(() => this.#flush(producer, mine));
+    }
+    outgoing.replies.push(reply);
+    outgoing.byteLength += replyByteLength(reply);
+    if (outgoing.byteLength > SPLIT_ABOVE_BYTES) this.#flush(producer, outgoing);
+    return outgoing.sent;
+  }
+
+  #flush(producer: string, outgoing: Outgoing): void {
+    // A big one has left before its turn.
+    if (this.#outgoing.get(producer) !== outgoing) return;
+    this.#outgoing.delete(producer);
+    this.#publish(replyKey(producer), encode(outgoing.replies)).then(outgoing.resolve, outgoing.reject);
+  }
+
+  async #publish(key: string, frame: Buffer): Promise<void> {
+    const { redis, onStorageFull, logger } = this.#options;
+    for (let attempt = 0; ; attempt += 1) {
+      const results = await redis
+        .pipeline()
+        .xadd(key, 'MAXLEN', '~', MAX_ENTRIES, '*', 'b', frame)
+        .pexpire(key, STREAM_TTL_MS)
+        .exec();
+      const error = results?.find(([failure]) => failure)?.[0];
+      if (!error) return;
+      if (!error.message.startsWith('OOM') || attempt >= STORAGE_RETRIES) throw error;
+      if (attempt === 0) logger.warn({}, 'redis is full, answer held back');
+      onStorageFull();
+      await new Promise((resolve) => setTimeout(resolve, STORAGE_RETRY_MS));
+    }
+  }
+}
+
+function createOutgoing(): Outgoing {
+  const { promise: sent, resolve, reject } = withResolvers();
+  // The senders wait on it; without any, a failure is in the log of the job.
+  sent.catch(() => undefined);
+  return { replies: [], byteLength: 0, sent, resolve, reject };
+}
+
+/** Promise.withResolvers, which Node 20 lacks. */
+function withResolvers() {
+  let resolve: () => void = () => undefined;
+  let reject: (error: unknown) => void = () => undefined;
+  const promise = new Promise<void>((onResolve, onReject) => {
+    resolve = onResolve;
+    reject = onReject;
+  });
+  return { promise, resolve, reject };
+}
+
+/** An answer that does not fit becomes an error, alone: its companions must not suffer. */
+function encode(replies: readonly Reply[]): Buffer {
+  try {
+    return encodeReplies(replies);
+  } catch (error) {
+    const failure = InferError.from(error, 'the answer could not be encoded');
+    const tooBig = (reply: Reply): boolean => replies.length === 1 || replyByteLength(reply) > SPLIT_ABOVE_BYTES;
+    return encodeReplies(
+      replies.map((reply) => (tooBig(reply) ? { sequence: reply.sequence, error: failure } : reply)),
+    );
+  }
+}

@@ -1,0 +1,134 @@
+import type { Redis } from 'ioredis';
+import { InferError } from '../../shared/errors.ts';
+import { Call } from '../../shared/infer/call.ts';
+import type { InferFn } from '../../shared/infer/ports.ts';
+import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { type BundleItem, type DecodedBundle, payloadKeys, requestOf } from '../../shared/wire/job.ts';
+import { readCancelled } from './cancel-watch.ts';
+import { GIVEN_BACK, type HeldRequests } from './held-requests.ts';
+import type { ReplySender } from './reply-sender.ts';
+
+export interface BundleContext {
+  readonly redis: Redis;
+  readonly link: RedisLink;
+  readonly infer: InferFn;
+  readonly replies: ReplySender;
+  readonly held: HeldRequests;
+  /** Whether the worker gives work back instead of starting it. */
+  readonly draining: () => boolean;
+}
+
+export interface BundleOutcome {
+  /** Requests that were answered with a result. */
+  succeeded: number;
+  /** Requests that were answered with an error. */
+  failed: number;
+  /** Requests that nobody waits for any more. */
+  dropped: number;
+  /** Requests that never became a call: hostile, broken or without their tensors. */
+  refused: number;
+  firstRefusal: InferError | undefined;
+  /** Sequence numbers of requests that were not started and go back to the queue. */
+  readonly unstarted: Set<number>;
+}
+
+/**
+ * Runs every request of a bundle and publishes the answers. Resolves when Redis has acknowledged the last of them; only
+ * then may the job be completed, and only after that its tensors removed. In that order a duplicate run, which may find
+ * the tensors gone, can never answer before the good run did.
+ * Rejects only when Redis fails; what is wrong with a request is an answer.
+ */
+export async function runBundle(context: BundleContext, bundle: DecodedBundle): Promise<BundleOutcome> {
+  const outcome: BundleOutcome = {
+    succeeded: 0,
+    failed: 0,
+    dropped: 0,
+    refused: 0,
+    firstRefusal: undefined,
+    unstarted: new Set(),
+  };
+  const sends: Promise<void>[] = [];
+  const refuse = (sequence: number, error: InferError): void => {
+    outcome.refused += 1;
+    outcome.firstRefusal ??= error;
+    sends.push(context.replies.send(bundle.producer, { sequence, error }));
+  };
+  for (const { sequence, error } of bundle.refused) refuse(sequence, error);
+
+  const live = await dropAbandoned(context, bundle, outcome);
+  const payloads = live.length === 0 ? new Map<string, Buffer>() : await readPayloads(context.redis, live);
+  for (const item of live) {
+    if (context.draining()) outcome.unstarted.add(item.sequence);
+    else sends.push(runItem(context, bundle.producer, item, payloads, outcome, refuse));
+  }
+  await Promise.all(sends);
+  return outcome;
+}
+
+/** Requests whose deadline has passed or whose caller has gone leave here, before their tensors are fetched. */
+async function dropAbandoned(
+  { redis, link }: BundleContext,
+  { producer, items }: DecodedBundle,
+  outcome: BundleOutcome,
+): Promise<BundleItem[]> {
+  const nowMs = link.now();
+  const inTime = items.filter((item) => item.deadlineMs > nowMs);
+  const cancelled =
+    inTime.length === 0
+      ? new Set<number>()
+      : await readCancelled(
+          redis,
+          producer,
+          inTime.map((item) => item.sequence),
+        );
+  const live = inTime.filter((item) => !cancelled.has(item.sequence));
+  outcome.dropped += items.length - live.length;
+  return live;
+}
+
+async function readPayloads(redis: Redis, items: readonly BundleItem[]): Promise<Map<string, Buffer>> {
+  const keys = payloadKeys(items);
+  const payloads = new Map<string, Buffer>();
+  if (keys.length === 0) return payloads;
+  const values = await redis.mgetBuffer(keys);
+  keys.forEach((key, index) => {
+    const value = values[index];
+    if (value) payloads.set(key, value);
+  });
+  return payloads;
+}
+
+async function runItem(
+  { infer, link, held, replies }: BundleContext,
+  producer: string,
+  item: BundleItem,
+  payloads: ReadonlyMap<string, Buffer>,
+  outcome: BundleOutcome,
+  refuse: (sequence: number, error: InferError) => void,
+): Promise<void> {
+  const { sequence } = item;
+  let request;
+  try {
+    request = requestOf(item, payloads);
+  } catch (error) {
+    refuse(sequence, InferError.from(error));
+    return;
+  }
+  const call = new Call(item.callId, performance.now(), link.toLocal(item.deadlineMs), item.priority);
+  const holding = { producer, sequence, call };
+  held.add(holding);
+  try {
+    const response = await infer(request, call);
+    outcome.succeeded += 1;
+    await replies.send(producer, { sequence, response });
+  } catch (error) {
+    if (call.error === GIVEN_BACK && !call.started) outcome.unstarted.add(sequence);
+    else if (call.error?.code === 'CANCELLED') outcome.dropped += 1;
+    else {
+      outcome.failed += 1;
+      await replies.send(producer, { sequence, error: InferError.from(error) });
+    }
+  } finally {
+    held.delete(holding);
+  }
+}

@@ -1,0 +1,60 @@
+import koffi from 'koffi';
+import type { Memory, OrtFunctions, Pointer, Status } from './functions.ts';
+import { loadLibrary, type Library } from './library.ts';
+import { assertOk } from './status.ts';
+
+/** The library with what is made once per process: the environment, the default allocator, the name of the CPU's memory. */
+export interface Api {
+  readonly ort: OrtFunctions;
+  readonly copy: Library['copy'];
+  readonly env: Pointer;
+  readonly allocator: Pointer;
+  readonly cpuMemory: Pointer;
+}
+
+/** Only what ends the process is written to stderr by the library itself; everything else comes back as a status. */
+const LOG_FATAL = 4;
+const ARENA_ALLOCATOR = 1;
+const DEFAULT_MEMORY = 0;
+
+/**
+ * Opens the C API. What it holds lives as long as the process: there is one environment, and sessions refer to it.
+ * @throws InferError UNAVAILABLE
+ */
+export function openApi(): Api {
+  const { ort, copy } = loadLibrary();
+  return {
+    ort,
+    copy,
+    env: pointerFrom(ort, (out) => ort.CreateEnv(LOG_FATAL, 'millrace', out)),
+    allocator: pointerFrom(ort, (out) => ort.GetAllocatorWithDefaultOptions(out)),
+    cpuMemory: pointerFrom(ort, (out) => ort.CreateCpuMemoryInfo(ARENA_ALLOCATOR, DEFAULT_MEMORY, out)),
+  };
+}
+
+/** The pointer that a call writes. Not for the hot path. @throws OrtCallError */
+export function pointerFrom(ort: OrtFunctions, call: (out: Memory) => Status): Pointer {
+  const out = new BigUint64Array(1);
+  assertOk(ort, call(out));
+  return out[0] ?? 0n;
+}
+
+/** The size_t or pointer-sized number that a call writes. @throws OrtCallError */
+export function numberFrom(ort: OrtFunctions, call: (out: Memory) => Status): number {
+  return Number(pointerFrom(ort, call));
+}
+
+/** The C `int` that a call writes. @throws OrtCallError */
+export function intFrom(ort: OrtFunctions, call: (out: Memory) => Status): number {
+  const out = new Int32Array(1);
+  assertOk(ort, call(out));
+  return out[0] ?? 0;
+}
+
+/** The text that a call allocates; freed once read. @throws OrtCallError */
+export function textFrom(api: Api, call: (out: Memory) => Status): string {
+  const pointer = pointerFrom(api.ort, call);
+  const text = koffi.decode.string(pointer);
+  assertOk(api.ort, api.ort.AllocatorFree(api.allocator, pointer));
+  return text;
+}

@@ -1,0 +1,44 @@
+import type { Backend, LoadedModel, LoadOptions } from '../../../instance/instance.ts';
+import { loadError } from '../ort-error.ts';
+import { openApi, type Api } from './api.ts';
+import { bindGraph } from './bound-graph.ts';
+import { CApiInstance, type SharedSession } from './c-api-instance.ts';
+import type { Pointer } from './functions.ts';
+import { readGraph, type SessionGraph } from './graph.ts';
+import { closeSession, openSession } from './session.ts';
+import { failureOf } from './status.ts';
+
+/**
+ * ONNX Runtime through its C API: loads, runs and frees on threads of libuv's pool, so the event loop never waits. All
+ * instances of a model share one session, that is one copy of the weights.
+ * @throws InferError UNAVAILABLE when the library cannot be loaded on this platform.
+ */
+export function createCApiBackend(): Backend {
+  const api = openApi();
+  return { load: (options) => loadModel(api, options) };
+}
+
+async function loadModel(api: Api, options: LoadOptions): Promise<LoadedModel> {
+  let session: Pointer;
+  try {
+    session = await openSession(api, options);
+  } catch (error) {
+    throw loadError(failureOf(error), options.path);
+  }
+  try {
+    return loadedModel(api, session, readGraph(api, session));
+  } catch (error) {
+    await closeSession(api, session);
+    throw loadError(failureOf(error), options.path);
+  }
+}
+
+function loadedModel(api: Api, pointer: Pointer, graph: SessionGraph): LoadedModel {
+  const session: SharedSession = { api, pointer, graph: bindGraph(graph), shapesDiffer: false };
+  let closed: Promise<void> | undefined;
+  return {
+    ...graph,
+    createInstance: () => Promise.resolve(new CApiInstance(session)),
+    close: () => (closed ??= closeSession(api, pointer)),
+  };
+}

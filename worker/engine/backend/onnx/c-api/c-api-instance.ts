@@ -1,0 +1,131 @@
+import { InferError } from '../../../../../shared/errors.ts';
+import type { Tensor } from '../../../../../shared/tensor/tensor.ts';
+import type { ModelInstance, Run } from '../../../instance/instance.ts';
+import { runError } from '../ort-error.ts';
+import { pointerFrom, type Api } from './api.ts';
+import type { BoundGraph } from './bound-graph.ts';
+import type { Pointer, Status } from './functions.ts';
+import { RunFrame } from './run-frame.ts';
+import { assertOk, failureOf, takeFailure } from './status.ts';
+
+/** A session as its instances see it. On the CPU any number of them may run on one at a time. */
+export interface SharedSession {
+  readonly api: Api;
+  readonly pointer: Pointer;
+  readonly graph: BoundGraph;
+  /** True once the model gave another shape than its file declares; the library allocates all outputs from then on. */
+  shapesDiffer: boolean;
+}
+
+/** One run at a time on a shared session, on a thread of libuv's pool. */
+export class CApiInstance implements ModelInstance {
+  readonly #session: SharedSession;
+  readonly #runOptions: Pointer;
+  readonly #frame: RunFrame;
+  readonly #done = (error: Error | null, status: Status) => this.#finish(error, status);
+  #active: ActiveRun | undefined;
+  #closed: Promise<void> | undefined;
+
+  /** @throws OrtCallError */
+  constructor(session: SharedSession) {
+    const { api } = session;
+    this.#session = session;
+    this.#frame = new RunFrame(api, session.pointer, session.graph);
+    this.#runOptions = pointerFrom(api.ort, (out) => api.ort.CreateRunOptions(out));
+  }
+
+  run(inputs: readonly Tensor[], outputs: readonly string[]): Run {
+    const run = new ActiveRun((asked) => this.#stop(asked));
+    if (this.#closed || this.#active) {
+      run.reject(new InferError('INTERNAL', `the instance is ${this.#closed ? 'closed' : 'busy'}`));
+      return run;
+    }
+    this.#active = run;
+    // Held until the end: the values may point into the tensors' data.
+    run.inputs = inputs;
+    try {
+      this.#frame.bind(inputs, outputs, !this.#session.shapesDiffer);
+      this.#frame.start(this.#runOptions, this.#done);
+    } catch (error) {
+      this.#settle(error);
+    }
+    return run;
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    // Whether the run under way went well is its caller's business; here it only has to be over.
+    await this.#active?.result.catch(() => undefined);
+    this.#session.api.ort.ReleaseRunOptions(this.#runOptions);
+  }
+
+  #stop(run: ActiveRun): void {
+    if (run !== this.#active || run.stopRequested) return;
+    run.stopRequested = true;
+    const { ort } = this.#session.api;
+    assertOk(ort, ort.RunOptionsSetTerminate(this.#runOptions));
+  }
+
+  /** Called by koffi when the native call has returned. Nothing may be thrown from here. */
+  #finish(error: Error | null, status: Status): void {
+    const { ort } = this.#session.api;
+    const run = this.#active;
+    try {
+      const failure = status === null ? undefined : takeFailure(ort, status);
+      if (run?.stopRequested) assertOk(ort, ort.RunOptionsUnsetTerminate(this.#runOptions));
+      if (error) throw error;
+      if (!failure) this.#settle(undefined, this.#frame.collect());
+      else if (this.#mayRunAgain(failure.text)) this.#runAgain();
+      else this.#settle(runError(failure, run?.stopRequested ?? false));
+    } catch (failure) {
+      this.#settle(failure);
+    }
+  }
+
+  #mayRunAgain(failureText: string): boolean {
+    return this.#frame.hasPreparedOutputs && !this.#active?.stopRequested && SHAPE_DIFFERS.test(failureText);
+  }
+
+  /** Once in the life of a session whose file declares a shape that the model does not keep to. */
+  #runAgain(): void {
+    this.#session.shapesDiffer = true;
+    this.#frame.rebindOutputs(this.#frame.releaseOutputs());
+    this.#frame.start(this.#runOptions, this.#done);
+  }
+
+  #settle(error: unknown, outputs: Tensor[] = []): void {
+    const run = this.#active;
+    this.#active = undefined;
+    this.#frame.release();
+    if (error === undefined) run?.resolve(outputs);
+    else run?.reject(error instanceof InferError ? error : runError(failureOf(error), false));
+  }
+}
+
+/** How ONNX Runtime says that an output does not fit the memory that it was given. */
+const SHAPE_DIFFERS = /shape verification failed/i;
+
+class ActiveRun implements Run {
+  readonly result: Promise<Tensor[]>;
+  resolve: (outputs: Tensor[]) => void = () => undefined;
+  reject: (error: InferError) => void = () => undefined;
+  inputs: readonly Tensor[] = [];
+  stopRequested = false;
+  readonly #stop: (run: ActiveRun) => void;
+
+  constructor(stop: (run: ActiveRun) => void) {
+    this.#stop = stop;
+    this.result = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  stop(): void {
+    this.#stop(this);
+  }
+}

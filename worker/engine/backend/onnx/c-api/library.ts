@@ -1,0 +1,78 @@
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import koffi, { type LibraryHandle } from 'koffi';
+import { InferError } from '../../../../../shared/errors.ts';
+import { API_VERSION, SLOTS, type Memory, type OrtFunctions, type Pointer } from './functions.ts';
+import { applyKoffiSettings } from './koffi-settings.ts';
+
+/** ONNX Runtime's functions, and the C library's copy from one memory to another. */
+export interface Library {
+  readonly ort: OrtFunctions;
+  readonly copy: (target: Memory, source: Memory, byteLength: number) => void;
+}
+
+/**
+ * Every library that was ever loaded, for as long as the process lives. This is the one piece of module state, and it is
+ * needed: koffi unloads a library when its handle is garbage-collected, and the next call of one of its functions would
+ * jump into memory that is no longer there.
+ */
+const loadedForever: LibraryHandle[] = [];
+
+/**
+ * Loads the library that the onnxruntime-node package ships for this platform.
+ * @throws InferError UNAVAILABLE with the reason when there is none or it cannot be loaded.
+ */
+export function loadLibrary(): Library {
+  try {
+    applyKoffiSettings();
+    const library = keep(koffi.load(libraryPath()));
+    return { ort: functionsOf(library), copy: loadMemoryCopy() };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new InferError('UNAVAILABLE', `ONNX Runtime's library could not be loaded: ${withoutPaths(reason)}`, {
+      cause: error,
+    });
+  }
+}
+
+function libraryPath(): string {
+  const packageEntry = createRequire(import.meta.url).resolve('onnxruntime-node');
+  const folder = join(dirname(packageEntry), '..', 'bin', 'napi-v6', process.platform, process.arch);
+  return join(folder, LIBRARY_NAMES[process.platform] ?? 'libonnxruntime.so.1');
+}
+
+const LIBRARY_NAMES: Partial<Record<NodeJS.Platform, string>> = {
+  darwin: 'libonnxruntime.1.dylib',
+  win32: 'onnxruntime.dll',
+};
+
+/** OrtGetApiBase gives two functions; the first gives the table of all others. */
+function functionsOf(library: LibraryHandle): OrtFunctions {
+  const getBase = library.func('OrtGetApiBase', 'void *', []);
+  const [getApi] = koffi.decode(getBase(), koffi.array('void *', 2)) as Pointer[]; // two function pointers, by the header
+  const table = koffi.call(getApi, koffi.proto('void *', ['uint32_t']), API_VERSION) as Pointer | null; // by the header
+  if (table === null) throw new Error(`it is older than version 1.${API_VERSION}`);
+  const length = 1 + Math.max(...Object.values(SLOTS).map(([slot]) => slot));
+  const pointers = koffi.decode(table, koffi.array('void *', length)) as Pointer[]; // the table is an array of pointers
+  const functions = Object.entries(SLOTS).map(([name, [slot, result, args]]) => [
+    name,
+    koffi.decode(pointers[slot], koffi.proto(result, [...args])) as unknown,
+  ]);
+  return Object.fromEntries(functions) as OrtFunctions; // the keys of SLOTS are the keys of OrtFunctions
+}
+
+/** memcpy, which every C library exports under that name. */
+function loadMemoryCopy(): Library['copy'] {
+  const library = keep(koffi.load(process.platform === 'win32' ? 'ntdll.dll' : null));
+  return library.func('memcpy', 'void *', ['void *', 'void *', 'size_t']) as Library['copy']; // its C signature
+}
+
+function keep(library: LibraryHandle): LibraryHandle {
+  loadedForever.push(library);
+  return library;
+}
+
+/** Error texts never hold a path; dlopen's begin with one. */
+function withoutPaths(text: string): string {
+  return text.replace(/(?:[A-Za-z]:)?[\\/][^\s:'"]+/g, '(path)');
+}

@@ -1,0 +1,49 @@
+import type { LoadOptions } from '../../../instance/instance.ts';
+import { pointerFrom, type Api } from './api.ts';
+import type { OrtFunctions, Pointer } from './functions.ts';
+import { assertOk, OrtCallError, takeFailure } from './status.ts';
+
+const GRAPH_LEVELS = { disabled: 0, basic: 1, extended: 2, all: 99 } as const;
+const EXECUTION_MODES = { sequential: 0, parallel: 1 } as const;
+
+/** Loads a model file on a thread of the pool. @throws OrtCallError */
+export async function openSession(api: Api, options: LoadOptions): Promise<Pointer> {
+  const { ort } = api;
+  const sessionOptions = pointerFrom(ort, (out) => ort.CreateSessionOptions(out));
+  try {
+    applyOptions(ort, sessionOptions, options);
+    const out = new BigUint64Array(1);
+    await new Promise<void>((resolve, reject) => {
+      ort.CreateSession.async(api.env, options.path, sessionOptions, out, (error, status) => {
+        if (error) reject(error);
+        else if (status !== null) reject(new OrtCallError(takeFailure(ort, status)));
+        else resolve();
+      });
+    });
+    return out[0] ?? 0n;
+  } finally {
+    ort.ReleaseSessionOptions(sessionOptions);
+  }
+}
+
+/** Frees a session on a thread of the pool: giving hundreds of megabytes back takes a while. */
+export async function closeSession(api: Api, session: Pointer): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    api.ort.ReleaseSession.async(session, (error) => {
+      if (error) reject(error);
+      else resolve();
+    });
+  });
+}
+
+function applyOptions(ort: OrtFunctions, sessionOptions: Pointer, options: LoadOptions): void {
+  assertOk(ort, ort.SetIntraOpNumThreads(sessionOptions, options.intraOpNumThreads));
+  assertOk(ort, ort.SetInterOpNumThreads(sessionOptions, options.interOpNumThreads));
+  assertOk(ort, ort.SetSessionExecutionMode(sessionOptions, EXECUTION_MODES[options.executionMode]));
+  assertOk(ort, ort.SetSessionGraphOptimizationLevel(sessionOptions, GRAPH_LEVELS[options.graphOptimizationLevel]));
+  if (!options.enableCpuMemArena) assertOk(ort, ort.DisableCpuMemArena(sessionOptions));
+  if (!options.enableMemPattern) assertOk(ort, ort.DisableMemPattern(sessionOptions));
+  // Threads that spin while they wait for work cost five times the CPU of a run at a paced load.
+  assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, 'session.intra_op.allow_spinning', '0'));
+  assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, 'session.inter_op.allow_spinning', '0'));
+}

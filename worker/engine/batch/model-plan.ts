@@ -1,0 +1,62 @@
+import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.ts';
+import { byteSizeOf } from '../../../shared/tensor/datatype.ts';
+
+/** What merging and splitting need to know of one input or output, computed once when the model is loaded. */
+export interface TensorPlan {
+  readonly spec: TensorSpec;
+  /** Bytes of one element; 0 for BYTES. */
+  readonly elementBytes: number;
+  /** The client's shape and the model's differ. */
+  readonly reshaped: boolean;
+}
+
+export interface ModelPlan {
+  readonly model: string;
+  readonly version: string;
+  /** Tensors have a batch dimension in front. */
+  readonly batched: boolean;
+  /** Most rows of one request and of one run; 1 without a batch dimension. */
+  readonly maxRows: number;
+  /** Why the model takes one row at a time although its config says more; '' when it keeps to its config. */
+  readonly oneRowReason: string;
+  readonly inputs: readonly TensorPlan[];
+  readonly outputs: readonly TensorPlan[];
+  readonly outputNames: readonly string[];
+  /** Every input is required and all its dimensions are fixed: any two requests may share a run. */
+  readonly oneGroup: boolean;
+}
+
+/** `oneRowReason` limits the model to one row at a time. */
+export function createModelPlan(model: ReadyModel, oneRowReason = ''): ModelPlan {
+  const batched = model.maxBatchSize > 0;
+  return {
+    model: model.name,
+    version: model.version,
+    batched,
+    maxRows: oneRowReason === '' ? Math.max(1, model.maxBatchSize) : 1,
+    oneRowReason,
+    inputs: model.inputs.map(planTensor),
+    outputs: model.outputs.map(planTensor),
+    outputNames: model.outputs.map((spec) => spec.name),
+    oneGroup: model.inputs.every((spec) => !spec.optional && !spec.shape.slice(batched ? 1 : 0).includes(-1)),
+  };
+}
+
+function planTensor(spec: TensorSpec): TensorPlan {
+  const { shape, modelShape } = spec;
+  const reshaped = shape.length !== modelShape.length || shape.some((dim, index) => dim !== modelShape[index]);
+  return { spec, elementBytes: byteSizeOf(spec.datatype), reshaped };
+}
+
+/**
+ * The shape `actual`, which fits `from`, as it looks in `to`: both have the same number of -1, which stand for the same
+ * dimensions in order.
+ */
+export function reshape(actual: readonly number[], from: readonly number[], to: readonly number[]): number[] {
+  let at = -1;
+  return to.map((dim) => {
+    if (dim !== -1) return dim;
+    at = from.indexOf(-1, at + 1);
+    return actual[at] ?? 1;
+  });
+}

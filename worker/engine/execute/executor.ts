@@ -1,0 +1,245 @@
+import { InferError } from '../../../shared/errors.ts';
+import { NO_PARAMETERS } from '../../../shared/infer/request.ts';
+import type { ReleaseReason } from '../../../shared/infer/response.ts';
+import type { Clock } from '../../../shared/runtime/clock.ts';
+import type { Logger } from '../../../shared/runtime/logger.ts';
+import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import { Assembler } from '../batch/assemble.ts';
+import type { ModelPlan } from '../batch/model-plan.ts';
+import { RowMismatch, splitOutputs, wantedOutputs } from '../batch/split.ts';
+import type { ModelInstance } from '../instance/instance.ts';
+import type { OpenRequests } from '../schedule/open-requests.ts';
+import type { PendingRequest } from '../schedule/pending-request.ts';
+import { Batch } from './batch.ts';
+import { planRecovery } from './recovery.ts';
+import type { RunSlots, SlotWaiter } from './run-slots.ts';
+
+/** How long a run that was told to stop may take before its instance is given up. */
+const STOP_MS = 2000;
+
+export interface ExecutorOptions {
+  readonly plan: ModelPlan;
+  readonly instances: readonly ModelInstance[];
+  readonly open: OpenRequests;
+  readonly slots: RunSlots;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** An instance with the memory that its batches are assembled in. */
+interface Lane {
+  readonly instance: ModelInstance;
+  readonly assembler: Assembler;
+}
+
+/** The moments of a run, on the clock, in ms. */
+interface RunTimes {
+  readonly startedMs: number;
+  readonly assembledMs: number;
+}
+
+/**
+ * Runs batches on the instances of one model version: merge, run, split, answer. A lane is idle or has exactly one batch.
+ * A batch that fails comes back in parts (recovery.ts), and parts run before anything new.
+ */
+export class Executor implements SlotWaiter {
+  readonly #plan: ModelPlan;
+  readonly #open: OpenRequests;
+  readonly #slots: RunSlots;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #onFree: () => void;
+  readonly #idle: Lane[];
+  readonly #running = new Set<Batch>();
+  readonly #retries: Batch[] = [];
+  #mergeable = true;
+  #onQuiet: (() => void) | undefined;
+
+  /** `onFree` is called whenever a batch could be started. */
+  constructor(options: ExecutorOptions, onFree: () => void) {
+    this.#plan = options.plan;
+    this.#open = options.open;
+    this.#slots = options.slots;
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#onFree = onFree;
+    this.#idle = options.instances.map((instance) => ({ instance, assembler: new Assembler(options.plan) }));
+  }
+
+  /** An instance is idle and no part of a failed batch wants it. */
+  get idle(): boolean {
+    return this.#idle.length > 0 && this.#retries.length === 0;
+  }
+
+  /** False once the model has shown that rows of different requests cannot be told apart in its outputs. */
+  get mergeable(): boolean {
+    return this.#mergeable;
+  }
+
+  /** Reserves one run. When false, `onFree` is called once there may be room. The reservation is for `start`. */
+  reserve(): boolean {
+    return this.#slots.take(this);
+  }
+
+  /** Runs the members that are still waited for. An instance is idle and a run reserved. */
+  start(members: readonly PendingRequest[], release: ReleaseReason): void {
+    const live = this.#dropExpired(members);
+    const lane = live.length > 0 ? this.#idle.pop() : undefined;
+    if (lane) this.#run(lane, new Batch(live, release));
+    else this.#slots.give();
+  }
+
+  wake(): void {
+    this.#startRetries();
+    this.#onFree();
+  }
+
+  /** Fails all that runs or is to run again, and stops the runs. */
+  abort(error: InferError): void {
+    for (const batch of [...this.#running, ...this.#retries]) {
+      for (const member of batch.members) this.#open.fail(member, error);
+      batch.live = 0;
+      batch.run?.stop();
+    }
+    this.#retries.length = 0;
+  }
+
+  /** Waits for runs to end, a stuck one only for a while, and closes the instances. False when one is still busy. */
+  async close(): Promise<boolean> {
+    if (this.#running.size > 0) {
+      await new Promise<void>((resolve) => {
+        const cancelTimer = this.#clock.setTimer(resolve, STOP_MS);
+        this.#onQuiet = () => {
+          cancelTimer();
+          resolve();
+        };
+      });
+    }
+    const stuck = this.#running.size;
+    if (stuck > 0) {
+      this.#logger.warn({ model: this.#plan.model, runs: stuck }, 'runs do not stop, instances are left');
+    }
+    await Promise.all(this.#idle.splice(0).map(({ instance }) => instance.close()));
+    return stuck === 0;
+  }
+
+  #dropExpired(members: readonly PendingRequest[]): readonly PendingRequest[] {
+    const nowMs = this.#clock.now();
+    if (members.every((member) => !member.settled && member.call.deadlineMs > nowMs)) return members;
+    return members.filter((member) => {
+      if (member.settled) return false;
+      if (member.call.deadlineMs > nowMs) return true;
+      const { call } = member;
+      const text = `deadline exceeded: not started within ${Math.round(call.deadlineMs - call.arrivalMs)} ms`;
+      const error = new InferError('DEADLINE_EXCEEDED', text);
+      this.#open.fail(member, error);
+      call.cancel(error);
+      return false;
+    });
+  }
+
+  #run(lane: Lane, batch: Batch): void {
+    this.#running.add(batch);
+    const startedMs = this.#clock.now();
+    let assembledMs = startedMs;
+    let result: Promise<Tensor[]>;
+    try {
+      const inputs = lane.assembler.assemble(batch.members, batch.rows);
+      assembledMs = this.#clock.now();
+      batch.run = lane.instance.run(inputs, wantedOutputs(this.#plan, batch.members));
+      result = batch.run.result;
+    } catch (error) {
+      result = Promise.reject(InferError.from(error, `model '${this.#plan.model}' could not be run`));
+    }
+    result.then(
+      (outputs) => this.#finished(lane, batch, outputs, { startedMs, assembledMs }),
+      (error: unknown) => this.#failed(lane, batch, error),
+    );
+  }
+
+  /** The instance gets its next batch before the answers of this one are taken apart. */
+  #finished(lane: Lane, batch: Batch, outputs: readonly Tensor[], times: RunTimes): void {
+    const ranMs = this.#clock.now();
+    this.#release(lane, batch);
+    const splitFromMs = this.#clock.now();
+    let split: Tensor[][];
+    try {
+      split = splitOutputs(this.#plan, outputs, batch.members);
+    } catch (error) {
+      this.#recover(batch, error);
+      return;
+    }
+    const splitMs = this.#clock.now();
+    this.#answer(batch, split, times, ranMs, splitMs - splitFromMs, splitMs);
+  }
+
+  #answer(
+    batch: Batch,
+    split: readonly Tensor[][],
+    { startedMs, assembledMs }: RunTimes,
+    ranMs: number,
+    splitDurationMs: number,
+    nowMs: number,
+  ): void {
+    const { model, version } = this.#plan;
+    const computeInputUs = (assembledMs - startedMs) * 1000;
+    const computeInferUs = (ranMs - assembledMs) * 1000;
+    const computeOutputUs = splitDurationMs * 1000;
+    let executions: 0 | 1 = 1;
+    for (let i = 0; i < batch.members.length; i += 1) {
+      const member = batch.members[i];
+      const outputs = split[i];
+      if (!member || !outputs || member.settled) continue;
+      const timings = {
+        queueUs: (startedMs - member.enqueuedMs) * 1000,
+        computeInputUs,
+        computeInferUs,
+        computeOutputUs,
+        batchSize: batch.rows,
+        executions,
+        release: batch.release,
+      };
+      executions = 0;
+      this.#open.succeed(member, { model, version, outputs, parameters: NO_PARAMETERS, timings }, nowMs);
+    }
+  }
+
+  #failed(lane: Lane, batch: Batch, error: unknown): void {
+    this.#release(lane, batch, () => this.#recover(batch, error));
+  }
+
+  #release(lane: Lane, batch: Batch, beforeNext?: () => void): void {
+    batch.run = undefined;
+    this.#running.delete(batch);
+    this.#idle.push(lane);
+    beforeNext?.();
+    this.#slots.give();
+    this.wake();
+    if (this.#running.size === 0) this.#onQuiet?.();
+  }
+
+  #recover(batch: Batch, cause: unknown): void {
+    const error = InferError.from(cause, `model '${this.#plan.model}' failed while it ran`);
+    if (error instanceof RowMismatch && batch.members.length > 1 && this.#mergeable) {
+      this.#mergeable = false;
+      this.#logger.warn({ model: this.#plan.model, reason: error.message }, 'model cannot batch, requests run alone');
+    }
+    const { retry, fail } = planRecovery(batch.members, error);
+    for (const members of retry) this.#retries.push(new Batch(members, batch.release));
+    for (const member of fail) {
+      if (error.code === 'INTERNAL') {
+        this.#logger.error({ model: this.#plan.model, requestId: member.call.id, err: error }, 'run failed');
+      }
+      this.#open.fail(member, error);
+    }
+    this.#startRetries();
+  }
+
+  #startRetries(): void {
+    for (let batch = this.#retries[0]; batch && this.#idle.length > 0; batch = this.#retries[0]) {
+      if (!this.reserve()) return;
+      this.#retries.shift();
+      this.start(batch.members, batch.release);
+    }
+  }
+}

@@ -1,0 +1,54 @@
+import type { GraphTensor } from '../../../shared/model/graph-tensor.ts';
+import type { Tensor } from '../../../shared/tensor/tensor.ts';
+
+/** One execution under way. */
+export interface Run {
+  /**
+   * The outputs asked for, in that order, as tensors of whole batches. Their data is owned by the receiver.
+   * Rejects with an InferError: INVALID_ARGUMENT when the model refused the input, CANCELLED after `stop`, else INTERNAL.
+   */
+  readonly result: Promise<Tensor[]>;
+  /** Asks the run to end early, where the implementation can. The result still settles; never call it afterwards. */
+  stop(): void;
+}
+
+/** One loaded copy of a model that runs one batch at a time, never on the event loop. */
+export interface ModelInstance {
+  /**
+   * Starts a run. Input data must stay untouched until the result has settled. Shapes are the model's own (batch
+   * dimension included). Errors of the model file's own contract (names, types, ranks) reject the result.
+   */
+  run(inputs: readonly Tensor[], outputs: readonly string[]): Run;
+  /** Waits for a run under way, then frees the copy. */
+  close(): Promise<void>;
+}
+
+/** A model file in memory; several instances may share its weights. */
+export interface LoadedModel {
+  readonly inputs: readonly GraphTensor[];
+  /** Inputs with a default value in the file, which a run may leave out; absent where a backend cannot take them. */
+  readonly optionalInputs?: readonly GraphTensor[];
+  readonly outputs: readonly GraphTensor[];
+  createInstance(): Promise<ModelInstance>;
+  /** Frees the weights. All instances have been closed before. */
+  close(): Promise<void>;
+}
+
+/** Session options by ONNX Runtime's names, from config.pbtxt. */
+export interface LoadOptions {
+  /** Absolute path of the model file. */
+  readonly path: string;
+  /** Default 1: the thread that calls does the work. */
+  readonly intraOpNumThreads: number;
+  readonly interOpNumThreads: number;
+  readonly executionMode: 'sequential' | 'parallel';
+  readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all';
+  readonly enableCpuMemArena: boolean;
+  readonly enableMemPattern: boolean;
+}
+
+/** Knows how to load one kind of model. */
+export interface Backend {
+  /** @throws InferError INVALID_ARGUMENT with ONNX Runtime's text (no path) when the file cannot be loaded. */
+  load(options: LoadOptions): Promise<LoadedModel>;
+}

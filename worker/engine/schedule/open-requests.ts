@@ -1,0 +1,120 @@
+import { InferError } from '../../../shared/errors.ts';
+import type { Call } from '../../../shared/infer/call.ts';
+import type { ModelStats } from '../../../shared/infer/model-stats.ts';
+import type { InferRequest } from '../../../shared/infer/request.ts';
+import type { InferResponse } from '../../../shared/infer/response.ts';
+import type { Clock } from '../../../shared/runtime/clock.ts';
+import { checkInputs, orderInputs } from '../batch/check-request.ts';
+import { groupKey } from '../batch/group-key.ts';
+import type { ModelPlan } from '../batch/model-plan.ts';
+import type { DeadlineSweep } from './deadline-sweep.ts';
+import { deadlineError } from './deadline-sweep.ts';
+import { PendingRequest } from './pending-request.ts';
+
+/** Where admitted requests wait. */
+export interface WaitingLine {
+  pending(): number;
+  accept(item: PendingRequest): void;
+  /** The item, which was accepted and not put into a batch since, is not waited for any more. */
+  withdraw(item: PendingRequest): void;
+}
+
+/** The requests of one model version between entry and answer. The only place where they are settled and counted. */
+export class OpenRequests {
+  readonly #plan: ModelPlan;
+  readonly #stats: ModelStats;
+  readonly #deadlines: DeadlineSweep;
+  readonly #clock: Clock;
+  readonly #maxQueueSize: number;
+  #count = 0;
+  #closing = false;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(options: {
+    readonly plan: ModelPlan;
+    readonly stats: ModelStats;
+    readonly deadlines: DeadlineSweep;
+    readonly clock: Clock;
+    readonly maxQueueSize: number;
+  }) {
+    this.#plan = options.plan;
+    this.#stats = options.stats;
+    this.#deadlines = options.deadlines;
+    this.#clock = options.clock;
+    this.#maxQueueSize = options.maxQueueSize;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Checks a request and puts it into the line. Never throws: what is wrong rejects the promise. */
+  admit(request: InferRequest, call: Call, line: WaitingLine): Promise<InferResponse> {
+    return new Promise((resolve, reject) => {
+      // An error thrown in here rejects the promise.
+      const inputs = orderInputs(this.#plan, request);
+      const rows = checkInputs(this.#plan, inputs);
+      this.#assertRoom(line.pending());
+      const nowMs = this.#clock.now();
+      if (call.error === undefined && call.deadlineMs <= nowMs) call.cancel(deadlineError(call));
+      if (call.error) {
+        this.#stats.recordFailure(call.error, (nowMs - call.arrivalMs) * 1000);
+        throw call.error;
+      }
+      const key = groupKey(this.#plan, inputs);
+      const item = new PendingRequest(request, call, inputs, rows, key, nowMs, resolve, reject);
+      this.#count += 1;
+      call.onCancel((error) => this.#abandon(item, line, error));
+      this.#deadlines.watch(call);
+      line.accept(item);
+    });
+  }
+
+  succeed(item: PendingRequest, response: InferResponse, nowMs: number): void {
+    if (item.settled) return;
+    this.#stats.recordSuccess(item.rows, (nowMs - item.call.arrivalMs) * 1000, response.timings);
+    this.#settle(item);
+    item.resolve(response);
+  }
+
+  fail(item: PendingRequest, error: InferError): void {
+    if (item.settled) return;
+    this.#stats.recordFailure(error, (this.#clock.now() - item.call.arrivalMs) * 1000);
+    this.#settle(item);
+    item.reject(error);
+  }
+
+  /** Refuses requests from now on. Resolves when those in hand are settled. */
+  close(): Promise<void> {
+    this.#closing = true;
+    if (this.#count === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#onEmpty = resolve;
+    });
+  }
+
+  #assertRoom(waiting: number): void {
+    if (this.#closing) throw new InferError('UNAVAILABLE', `model '${this.#plan.model}' is being unloaded`);
+    if (waiting < this.#maxQueueSize) return;
+    const text = `Exceeds maximum queue size: ${this.#maxQueueSize} requests wait for model '${this.#plan.model}'`;
+    const error = new InferError('RESOURCE_EXHAUSTED', text);
+    this.#stats.recordFailure(error);
+    throw error;
+  }
+
+  #abandon(item: PendingRequest, line: WaitingLine, error: InferError): void {
+    if (item.settled) return;
+    const { batch } = item;
+    this.fail(item, error);
+    if (batch) batch.leave();
+    else line.withdraw(item);
+  }
+
+  #settle(item: PendingRequest): void {
+    item.settled = true;
+    item.batch = undefined;
+    this.#deadlines.forget(item.call);
+    this.#count -= 1;
+    if (this.#count === 0) this.#onEmpty?.();
+  }
+}
