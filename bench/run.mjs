@@ -26,14 +26,46 @@ if (!existsSync(peers)) {
   cpSync(source, peers, { recursive: true });
   spawnSync('chmod', ['-R', 'u+w', peers]);
 }
-const environments = new Map([['naive-bullmq', 'node'], ['naive-bullmq-16', 'node'], ['node-inline', 'node'], ['fastapi-inline', 'fastapi'], ['bentoml-front', 'bentoml'], ['bentoml-json', 'bentoml'], ['naive-celery', 'celery']]);
-const wanted = new Set(['raw', ...servers.split(',').filter((server) => !server.startsWith('millrace')).map((server) => environments.get(server) ?? server)]);
+const environments = new Map([
+  ['naive-bullmq', 'node'],
+  ['naive-bullmq-16', 'node'],
+  ['node-inline', 'node'],
+  ['fastapi-inline', 'fastapi'],
+  ['bentoml-front', 'bentoml'],
+  ['bentoml-json', 'bentoml'],
+  ['naive-celery', 'celery'],
+]);
+const wanted = new Set([
+  'raw',
+  ...servers
+    .split(',')
+    .filter((server) => !server.startsWith('millrace'))
+    .map((server) => environments.get(server) ?? server),
+]);
 run(join(peers, 'setup.sh'), [...wanted], peers);
 
 const json = join(root, 'bench', 'results', `${name}.json`);
 const markdown = join(root, 'bench', 'results', `${name}.md`);
-const rest = args.filter((arg, index) => !['--servers', '--name'].includes(arg) && !['--servers', '--name'].includes(args[index - 1]));
-run('python3', ['bench/peers.py', peers, '--servers', servers, '--models', 'mlp,conv,tiny', '--json', json, '--markdown', markdown, ...rest], root);
+const rest = args.filter(
+  (arg, index) => !['--servers', '--name'].includes(arg) && !['--servers', '--name'].includes(args[index - 1]),
+);
+run(
+  'python3',
+  [
+    'bench/peers.py',
+    peers,
+    '--servers',
+    servers,
+    '--models',
+    'mlp,conv,tiny',
+    '--json',
+    json,
+    '--markdown',
+    markdown,
+    ...rest,
+  ],
+  root,
+);
 
 const machine = {
   date: new Date().toISOString().slice(0, 10),
@@ -43,7 +75,12 @@ const machine = {
   memoryGiB: Math.round(totalmem() / 2 ** 30),
   node: process.versions.node,
 };
-writeFileSync(markdown, `${Object.entries(machine).map(([key, value]) => `${key}: ${value}`).join(' · ')}\n\n${readFileSync(markdown, 'utf8')}`);
+writeFileSync(
+  markdown,
+  `${Object.entries(machine)
+    .map(([key, value]) => `${key}: ${value}`)
+    .join(' · ')}\n\n${readFileSync(markdown, 'utf8')}`,
+);
 process.stdout.write(`${markdown}\n`);
 
 function option(flag) {

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import koffi from 'koffi';
+import { applyKoffiSettings } from '../worker/engine/backend/onnx/c-api/koffi-settings.ts';
 
 /** fcntl's command for the close-on-exec flag, on Linux and macOS alike. */
 const F_SETFD = 2;
@@ -37,6 +38,7 @@ export function relaunchWithEnvironment(): { problem?: string } {
 /** execve(2) by way of the C library: Node has it from 22.15 on only. Does not return when it works. */
 function execve(path: string, args: readonly string[], environment: NodeJS.ProcessEnv): void {
   if (process.platform === 'win32') throw new Error('Windows has no execve');
+  applyKoffiSettings(); // koffi takes them before its first library only
   const libc = koffi.load(null);
   const call = libc.func('int execve(const char *path, const char **argv, const char **envp)');
   const fcntl = libc.func('int fcntl(int fd, int cmd, ...)');

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { ModelCatalog } from '../shared/infer/ports.ts';
+import type { ModelCatalog, ModelState } from '../shared/infer/ports.ts';
 import type { ReadyModel } from '../shared/model/ready-model.ts';
 import { VERSION } from './version.ts';
 
@@ -11,43 +11,53 @@ export interface Started {
   readonly url: string | undefined;
   readonly metricsUrl: string | undefined;
   readonly catalog: ModelCatalog;
-  /** What a model is for, in words, where its files say so. */
-  readonly taskOf?: (model: ReadyModel) => string | undefined;
+  /** What a model is for, where its files say so. */
+  readonly profile?: (model: ReadyModel) => Promise<{ readonly task: string } | undefined>;
   /** Further lines, as label and text. */
   readonly more?: readonly (readonly [string, string])[];
 }
 
 /** Says on stdout, in a few lines that a person can act on, what is ready, where, and what to send. */
-export function printStarted(started: Started): void {
-  const { url, metricsUrl } = started;
-  const rows: [string, string][] = started.catalog.list().map((state) => {
-    const version = state.version === undefined ? '' : ` version ${state.version}`;
-    const task = state.state === 'READY' ? taskOf(started, state.name) : undefined;
-    const note = state.state === 'READY' ? (task === undefined ? '' : `, ${task}`) : `: ${state.reason}`;
-    return ['model', `${state.name}${version} ${state.state}${note}`];
-  });
+export async function printStarted(started: Started): Promise<void> {
+  const { url, metricsUrl, catalog } = started;
+  const tasks = await tasksOf(started);
+  const rows: [string, string][] = catalog.list().map((state) => ['model', describe(state, tasks.get(state.name))]);
+  if (rows.length === 0) rows.push(['models', 'none yet; start a worker: millrace worker --model-repository=DIR']);
   if (url !== undefined) rows.push(['HTTP', `${url}  (a page to try it: ${url}/)`]);
   if (metricsUrl !== undefined) rows.push(['metrics', metricsUrl]);
   for (const [label, text] of started.more ?? []) rows.push([label, text]);
   const lines = rows.map(([label, text]) => `  ${label.padEnd(9)} ${text}`);
-  const example = url === undefined ? undefined : exampleCall(started, url);
+  const example = url === undefined ? undefined : exampleCall(tasks, url);
   if (example !== undefined) lines.push('', 'Try it:', `  ${example}`);
   process.stdout.write(`Millrace ${VERSION}, ${started.command} is ready\n\n${lines.join('\n')}\n\n`);
 }
 
-function taskOf(started: Started, name: string): string | undefined {
-  return started.taskOf?.(started.catalog.resolve(name, ''));
+/** The task of each ready model; undefined for one that takes tensors only. */
+async function tasksOf({ catalog, profile }: Started): Promise<Map<string, string | undefined>> {
+  const names = catalog.list().flatMap((state) => (state.state === 'READY' ? [state.name] : []));
+  const tasks = new Map<string, string | undefined>();
+  for (const name of names) {
+    const known = await profile?.(catalog.resolve(name, '')).catch(() => undefined); // its first request says what is wrong
+    tasks.set(name, known?.task);
+  }
+  return tasks;
 }
 
-/** One line to send a sample photo to the first model that takes photos; a plain question where there is none. */
-function exampleCall(started: Started, url: string): string | undefined {
-  const names = started.catalog.list().flatMap((state) => (state.state === 'READY' ? [state.name] : []));
+function describe(state: ModelState, task: string | undefined): string {
+  const version = state.version === undefined ? '' : ` version ${state.version}`;
+  if (state.state !== 'READY') return `${state.name}${version} ${state.state}: ${state.reason}`;
+  return `${state.name}${version} READY${task === undefined ? '' : `, ${task}`}`;
+}
+
+/** One line that sends a sample photo to the first model that takes photos; a plain question where there is none. */
+function exampleCall(tasks: ReadonlyMap<string, string | undefined>, url: string): string | undefined {
   const photo = samplePhoto();
-  const classifier = names.find((name) => taskOf(started, name) === 'image-classification');
-  if (classifier !== undefined && photo !== undefined) {
-    return `curl --data-binary @${photo} ${url}/models/${encodeURIComponent(classifier)}`;
+  for (const [name, task] of tasks) {
+    if (task === 'image-classification' && photo !== undefined) {
+      return `curl --data-binary @${photo} ${url}/models/${encodeURIComponent(name)}`;
+    }
   }
-  const [first] = names;
+  const [first] = tasks.keys();
   return first === undefined ? undefined : `curl ${url}/v2/models/${encodeURIComponent(first)}`;
 }
 

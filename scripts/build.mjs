@@ -21,7 +21,10 @@ export function buildIfStale() {
 export function build() {
   rmSync(join(root, 'dist'), { recursive: true, force: true });
   const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
+  const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], {
+    cwd: root,
+    stdio: 'inherit',
+  });
   if (status !== 0) throw new Error('the TypeScript compiler found errors');
   for (const folder of SOURCES) {
     for (const file of files(join(root, folder)).filter((path) => !/(?<!\.d)\.ts$/.test(path))) {

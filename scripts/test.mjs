@@ -20,9 +20,14 @@ const rest = args.filter((arg) => arg !== '--slow' && !chosen.includes(arg));
 
 need('redis-server', ['redis-server'], 'Debian: apt-get install redis-server; macOS: brew install redis');
 if (chosen.includes('browser')) {
-  need(['chromium', 'chromium-browser', 'google-chrome'], ['chromium', 'fonts-dejavu-core'], 'Debian: apt-get install chromium');
+  need(
+    ['chromium', 'chromium-browser', 'google-chrome'],
+    ['chromium', 'fonts-dejavu-core'],
+    'Debian: apt-get install chromium',
+  );
 }
-if (chosen.includes('clients')) need('python3', ['python3', 'python3-venv'], 'Debian: apt-get install python3 python3-venv');
+if (chosen.includes('clients'))
+  need('python3', ['python3', 'python3-venv'], 'Debian: apt-get install python3 python3-venv');
 
 const { buildIfStale } = await import('./build.mjs');
 try {

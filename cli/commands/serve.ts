@@ -2,13 +2,13 @@ import { createApp } from '../../producer/app.ts';
 import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
 import { registerHuggingFaceRoutes } from '../../producer/facade/huggingface/routes.ts';
 import { registerOpenAiRoutes } from '../../producer/facade/openai/routes.ts';
-import { createPreprocessor } from '../../producer/preprocess/preprocessor.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { httpSettingsOf } from '../http-settings.ts';
 import { listenHttp, listenMetrics, urlOf } from '../listen.ts';
 import { loadEngine } from '../load-engine.ts';
 import { loggerOf } from '../logger.ts';
+import { preprocessorOf } from '../preprocessor-of.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
 import { VERSION } from '../version.ts';
@@ -17,11 +17,7 @@ import { VERSION } from '../version.ts';
 export async function serve(settings: Settings<'serve'>): Promise<void> {
   const logger = loggerOf(settings);
   const engine = await loadEngine(settings, logger);
-  const preprocessor = createPreprocessor({
-    threads: settings.preprocessThreads,
-    maxPixels: settings.maxImagePixels,
-    logger,
-  });
+  const preprocessor = preprocessorOf(settings, logger);
   const app = createApp({
     dispatcher: engine,
     settings: httpSettingsOf(settings),
@@ -46,10 +42,11 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
     settings.exitTimeoutSecs * 1000,
     logger,
   );
-  printStarted({
+  await printStarted({
     command: 'serve',
     url,
     metricsUrl: metrics && `${urlOf(settings.metricsAddress, metrics.port)}/metrics`,
     catalog: engine.catalog,
+    profile: (model) => preprocessor.profile(model),
   });
 }

@@ -54,7 +54,7 @@ export function registerBullDashboard(app: FastifyInstance, options: DashboardOp
 }
 
 /** Redis may be away and its client patient: the board's routes end in any case. */
-const HANDLER_TIMEOUT_MS = 10_000;
+const HANDLER_TIMEOUT_MS = 5_000;
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 function uiConfig(): NonNullable<NonNullable<Parameters<typeof createBullBoard>[0]['options']>['uiConfig']> {

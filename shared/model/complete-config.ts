@@ -19,6 +19,8 @@ const DEFAULT_MAX_BATCH_SIZE = 4;
 export interface Graph {
   readonly inputs: readonly GraphTensor[];
   readonly outputs: readonly GraphTensor[];
+  /** Inputs that have a default in the file; a config may declare them, completion leaves them out. */
+  readonly optionalInputs?: readonly GraphTensor[];
 }
 
 /**

@@ -8,6 +8,8 @@ export interface SessionOptions {
   readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all';
   readonly enableCpuMemArena: boolean;
   readonly enableMemPattern: boolean;
+  /** Exact int8 products on x64 processors without VNNI; see docs/decisions.md. */
+  readonly exactInt8: boolean;
 }
 
 /** Triton's numbers, which do not rise with what they mean. */
@@ -48,6 +50,7 @@ export function sessionOptionsOf(config: ModelConfig): SessionOptions {
     graphOptimizationLevel: GRAPH_LEVELS.get(config.optimization?.graph?.level ?? 0) ?? 'all',
     enableCpuMemArena: SWITCHES.get(valueOf(config, 'enable_mem_arena') ?? '1') ?? true,
     enableMemPattern: SWITCHES.get(valueOf(config, 'enable_mem_pattern') ?? '1') ?? true,
+    exactInt8: SWITCHES.get(valueOf(config, 'session.x64quantprecision') ?? '1') ?? true,
   };
 }
 
@@ -63,6 +66,7 @@ export function validateOrtOptions(config: ModelConfig): string[] {
   checkOneOf(problems, config, 'execution_mode', EXECUTION_MODES);
   checkOneOf(problems, config, 'enable_mem_arena', SWITCHES);
   checkOneOf(problems, config, 'enable_mem_pattern', SWITCHES);
+  checkOneOf(problems, config, 'session.x64quantprecision', SWITCHES);
   for (const [key, harmless] of UNSUPPORTED_KEYS) {
     const value = valueOf(config, key);
     if (value !== undefined && value !== harmless) problems.push(`parameter "${key}" is not supported yet`);

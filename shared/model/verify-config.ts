@@ -1,9 +1,9 @@
+import { nearestName } from '../nearest-name.ts';
 import type { ModelConfig, ModelInput, ModelOutput } from '../proto/generated/model_config_pb.ts';
 import { datatypeOfConfig } from '../tensor/datatype.ts';
 import type { Graph } from './complete-config.ts';
 import { formatDims } from './dims.ts';
 import type { GraphTensor } from './graph-tensor.ts';
-import { nearestName } from '../nearest-name.ts';
 
 type Kind = 'input' | 'output';
 
@@ -16,7 +16,13 @@ export function verifyModelConfig(config: ModelConfig, graph: Graph): string[] {
   const served = new Set(config.input.map((input) => input.name));
   const missing = graph.inputs.filter((input) => !served.has(input.name));
   for (const { name } of missing) problems.push(`input "${name}" of the model file is missing in the config`);
-  for (const input of config.input) verifyTensor(problems, 'input', input, graph.inputs, config.maxBatchSize);
+  const inputs = [...graph.inputs, ...(graph.optionalInputs ?? [])];
+  for (const input of config.input) verifyTensor(problems, 'input', input, inputs, config.maxBatchSize);
+  const needed = config.input.filter(
+    ({ name, optional }) => optional && graph.inputs.some((input) => input.name === name),
+  );
+  for (const { name } of needed)
+    problems.push(`input "${name}" is optional in the config, but the model file has no default for it`);
   for (const output of config.output) verifyTensor(problems, 'output', output, graph.outputs, config.maxBatchSize);
   return problems;
 }

@@ -46,7 +46,7 @@ export function createRedis(options: RedisConnectionOptions): Redis {
 }
 
 /**
- * Waits for the first connection.
+ * Connects a new client for the first time.
  * @throws InferError UNAVAILABLE with the address and the reason after `timeoutMs`; the client is closed then.
  */
 export async function connectRedis(redis: Redis, timeoutMs = CONNECT_TIMEOUT_MS): Promise<void> {
@@ -55,21 +55,19 @@ export async function connectRedis(redis: Redis, timeoutMs = CONNECT_TIMEOUT_MS)
     reason = error.message;
   };
   redis.on('error', note);
-  const timer = setTimeout(() => redis.disconnect(), timeoutMs);
-  try {
-    // connect() rejects at the first failure but goes on trying, so ready is what counts.
-    await new Promise<void>((resolve, reject) => {
-      redis.once('ready', resolve);
-      redis.once('end', () => reject(new Error('ended')));
-      if (redis.status === 'ready') resolve();
-      else if (redis.status === 'wait') redis.connect().catch(note);
-    });
-  } catch {
-    throw new InferError('UNAVAILABLE', `cannot reach Redis at ${addressOf(redis)}: ${reason}`);
-  } finally {
-    clearTimeout(timer);
-    redis.off('error', note);
-  }
+  let timer: NodeJS.Timeout | undefined;
+  // connect() rejects at the first failure but goes on trying, so ready is what counts.
+  const ready = new Promise<boolean>((resolve) => {
+    redis.once('ready', () => resolve(true));
+    timer = setTimeout(resolve, timeoutMs, false);
+  });
+  redis.connect().catch(note);
+  const connected = await ready;
+  clearTimeout(timer);
+  redis.off('error', note);
+  if (connected) return;
+  redis.disconnect();
+  throw new InferError('UNAVAILABLE', `cannot reach Redis at ${addressOf(redis)}: ${reason}`);
 }
 
 /** Ends a connection within `timeoutMs`, politely where Redis answers. */

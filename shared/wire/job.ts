@@ -13,6 +13,9 @@ import { decodeTensorHeader, encodeTensorHeader, type TensorHeader, tensorOf } f
  */
 export const JOB_VERSION = 1;
 
+/** Put in the place of job data that is not JSON; refused with that reason. */
+export const UNREADABLE_JOB = { v: 0, unreadable: true } as const;
+
 /** Tensors below this many bytes share one key per bundle: a key of its own costs more than the copy. */
 const PACK_BELOW_BYTES = 16 * 1024;
 const MAX_ITEMS = 1024;
@@ -119,6 +122,7 @@ export interface DecodedBundle {
  */
 export function decodeBundle(data: unknown, model: string): DecodedBundle {
   if (!isRecord(data)) throw invalid('the job data must be an object');
+  if (data.unreadable === true) throw invalid('the job data is not JSON');
   if (data.v !== JOB_VERSION) {
     const given = typeof data.v === 'number' ? data.v : 'none';
     throw invalid(`job version ${JOB_VERSION} expected, ${given} given`);
@@ -211,13 +215,12 @@ export function requestOf(item: BundleItem, payloads: ReadonlyMap<string, Buffer
   return { ...item.request, inputs };
 }
 
-/** The same job data with only those requests that are still to be answered. */
-export function keepItems(data: unknown, sequences: ReadonlySet<number>): object {
+/** The same job data with these requests only, in this order. */
+export function keepItems(data: unknown, sequences: readonly number[]): object {
   if (!isRecord(data) || !Array.isArray(data.items)) throw invalid('the job data must be an object');
-  const items = (data.items as unknown[]).filter(
-    (item) => isRecord(item) && isCount(item.sequence) && sequences.has(item.sequence),
-  );
-  return { ...data, items };
+  const bySequence = new Map<unknown, unknown>();
+  for (const item of data.items as unknown[]) if (isRecord(item)) bySequence.set(item.sequence, item);
+  return { ...data, items: sequences.map((sequence) => bySequence.get(sequence)) };
 }
 
 function isText(value: unknown): value is string {

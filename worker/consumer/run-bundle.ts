@@ -4,6 +4,7 @@ import { Call } from '../../shared/infer/call.ts';
 import type { InferFn } from '../../shared/infer/ports.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { type BundleItem, type DecodedBundle, payloadKeys, requestOf } from '../../shared/wire/job.ts';
+import type { Reply } from '../../shared/wire/reply.ts';
 import { readCancelled } from './cancel-watch.ts';
 import { GIVEN_BACK, type HeldRequests } from './held-requests.ts';
 import type { ReplySender } from './reply-sender.ts';
@@ -117,18 +118,19 @@ async function runItem(
   const call = new Call(item.callId, performance.now(), link.toLocal(item.deadlineMs), item.priority);
   const holding = { producer, sequence, call };
   held.add(holding);
+  let reply: Reply | undefined;
   try {
-    const response = await infer(request, call);
+    reply = { sequence, response: await infer(request, call) };
     outcome.succeeded += 1;
-    await replies.send(producer, { sequence, response });
   } catch (error) {
     if (call.error === GIVEN_BACK && !call.started) outcome.unstarted.add(sequence);
     else if (call.error?.code === 'CANCELLED') outcome.dropped += 1;
     else {
       outcome.failed += 1;
-      await replies.send(producer, { sequence, error: InferError.from(error) });
+      reply = { sequence, error: InferError.from(error) };
     }
   } finally {
     held.delete(holding);
   }
+  if (reply) await replies.send(producer, reply);
 }

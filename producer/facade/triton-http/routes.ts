@@ -70,8 +70,9 @@ function infer(
   const { model: name, version = '' } = request.params;
   const model = context.catalog.resolve(name, version);
   const headerLength = singleHeader(request.headers[HEADER_LENGTH]);
-  if (Number(headerLength) > settings.maxJsonBytes) throw jsonTooLarge(settings.maxJsonBytes);
-  const decoded = decodeInferRequest(body ?? Buffer.alloc(0), headerLength, model, version);
+  const bytes = body ?? Buffer.alloc(0);
+  if (Math.min(Number(headerLength), bytes.length) > settings.maxJsonBytes) throw jsonTooLarge(settings.maxJsonBytes);
+  const decoded = decodeInferRequest(bytes, headerLength, model, version);
   const call = context.openCall(reply, decoded);
   context.infer(decoded.request, call).then(
     (response) => {

@@ -29,18 +29,14 @@ const LOADERS = ['Jpeg', 'Png', 'Webp', 'Nsgif', 'Tiff', 'Heif'].map((name) => `
 /** A file that was recognised and can be opened by sharp. */
 export interface OpenedImage {
   readonly format: ImageFormat;
+  readonly bytes: Uint8Array;
   readonly pixels: Sharp;
 }
 
 /** Looks at the first bytes only. @throws InferError INVALID_ARGUMENT for what is no picture or too many bytes. */
 export function openImage(bytes: Uint8Array, options: ImageOptions, limits: ImageLimits): OpenedImage {
   const format = sniffImage(bytes);
-  if (bytes.byteLength > limits.maxBytes) {
-    throw new InferError(
-      'INVALID_ARGUMENT',
-      `the picture has ${bytes.byteLength} bytes, at most ${limits.maxBytes} allowed`,
-    );
-  }
+  assertImageBytes(bytes, limits);
   const pixels = sharp(bytes, {
     ignoreIcc: options.icc === 'ignore',
     failOn: options.onCorrupt === 'reject' ? 'error' : 'none',
@@ -49,7 +45,13 @@ export function openImage(bytes: Uint8Array, options: ImageOptions, limits: Imag
   })
     .autoOrient()
     .timeout({ seconds: DECODE_TIMEOUT_S });
-  return { format, pixels };
+  return { format, bytes, pixels };
+}
+
+/** @throws InferError INVALID_ARGUMENT for a file that is too large. */
+export function assertImageBytes({ byteLength }: Uint8Array, { maxBytes }: ImageLimits): void {
+  if (byteLength <= maxBytes) return;
+  throw new InferError('INVALID_ARGUMENT', `the picture has ${byteLength} bytes, at most ${maxBytes} allowed`);
 }
 
 /**
@@ -112,12 +114,11 @@ async function decodeError(error: unknown, image: OpenedImage, limits: ImageLimi
 }
 
 /** For the error text alone: reads the header again without the limit, which decodes nothing. */
-async function declaredSize(image: OpenedImage): Promise<{ width: number; height: number }> {
+async function declaredSize({ bytes }: OpenedImage): Promise<{ width: number; height: number }> {
   try {
-    const { width, height, pageHeight } = await image.pixels.clone().metadata();
-    return { width, height: pageHeight ?? height };
+    return await sharp(bytes, { limitInputPixels: false, failOn: 'none' }).metadata();
   } catch {
-    // The header is over the limit here too: the text goes without the size.
+    // The text then goes without the size.
     return { width: 0, height: 0 };
   }
 }

@@ -3,17 +3,21 @@ import { InferError } from '../../../shared/errors.ts';
 /** The picture formats that are decoded; everything else is refused before a decoder sees it. */
 export type ImageFormat = 'JPEG' | 'PNG' | 'WebP' | 'GIF' | 'TIFF' | 'AVIF';
 
+/** The bytes are no picture that is decoded: HTTP has a status of its own for it, other protocols do not. */
+export class UnsupportedImageError extends InferError {
+  constructor(what: string) {
+    super('INVALID_ARGUMENT', `expected a picture (JPEG, PNG, WebP, GIF, TIFF or AVIF), got ${what}`);
+  }
+}
+
 /**
  * The format of a file by its first bytes.
- * @throws InferError INVALID_ARGUMENT that says what the bytes look like instead.
+ * @throws UnsupportedImageError that says what the bytes look like instead.
  */
 export function sniffImage(bytes: Uint8Array): ImageFormat {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 1024)).toString('latin1');
   for (const [format, pattern] of ACCEPTED) if (pattern.test(head)) return format;
-  throw new InferError(
-    'INVALID_ARGUMENT',
-    `expected a picture (JPEG, PNG, WebP, GIF, TIFF or AVIF), got ${name(head)}`,
-  );
+  throw new UnsupportedImageError(nameOf(head));
 }
 
 const ACCEPTED: readonly (readonly [ImageFormat, RegExp])[] = [
@@ -40,7 +44,7 @@ const REFUSED: readonly (readonly [string, RegExp])[] = [
   ['JSON', /^\s*[[{]/],
 ];
 
-function name(head: string): string {
+function nameOf(head: string): string {
   // A byte order mark may stand before text formats.
   const text = head.replace(/^\xef\xbb\xbf/, '');
   return REFUSED.find(([, pattern]) => pattern.test(text))?.[0] ?? 'an unknown format';

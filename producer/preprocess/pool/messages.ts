@@ -2,6 +2,7 @@ import type { ErrorCode } from '../../../shared/errors.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import type { ImageLimits } from '../image/decode.ts';
 import type { ImagePipeline } from '../image/image-pipeline.ts';
+import type { PreparedTexts } from '../text/prepare-texts.ts';
 import type { TextPipeline } from '../text/text-pipeline.ts';
 
 /** What the main thread asks of a preprocessing thread. */
@@ -25,6 +26,8 @@ export type ThreadTask =
 
 /** Errors cross as data: a clone of an error loses its class and with it the code. */
 export type ThreadReply =
-  | { readonly status: 'ok'; readonly tensors: readonly Tensor[]; readonly tokens: readonly number[] }
+  | { readonly status: 'image'; readonly tensor: Tensor }
+  | ({ readonly status: 'texts' } & PreparedTexts)
   | { readonly status: 'unknown-tokenizer' }
-  | { readonly status: 'failed'; readonly code: ErrorCode; readonly message: string; /** For the log. */ readonly reason: string };
+  /** `reason` is for the log. */
+  | { readonly status: 'failed'; readonly code: ErrorCode; readonly message: string; readonly reason: string };

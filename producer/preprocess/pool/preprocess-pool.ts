@@ -1,15 +1,13 @@
-import { Piscina } from 'piscina';
 import { InferError } from '../../../shared/errors.ts';
 import type { Call } from '../../../shared/infer/call.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { ThreadReply, ThreadTask } from './messages.ts';
-import { threadEntry } from './thread-entry.ts';
+import type { Threads } from './threads.ts';
 
 export interface PoolSettings {
-  readonly threads: number;
   /** Tasks that may wait for a thread; more are refused. */
   readonly maxWaiting: number;
-  /** Bytes of bodies that may wait for a thread. */
+  /** Bytes of tasks that may wait for a thread. */
   readonly maxWaitingBytes: number;
   /** Tasks from this many bytes on never take all threads at once, so that small ones keep getting through. */
   readonly largeBytes: number;
@@ -18,11 +16,17 @@ export interface PoolSettings {
 interface Entry {
   readonly task: ThreadTask;
   readonly byteLength: number;
+  /** Of arrival. */
   readonly order: number;
   readonly resolve: (reply: ThreadReply) => void;
-  readonly reject: (error: Error) => void;
-  settled: boolean;
+  readonly reject: (error: InferError) => void;
+  stopTimer: () => void;
+  /** `left`: the caller has its answer; a thread may still be busy with the task. */
+  state: 'waiting' | 'running' | 'left';
 }
+
+/** The longest time that setTimeout can count, in ms. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Threads that decode, resize and tokenize. Tasks wait in our own two queues (small and large, each first come first
@@ -31,59 +35,143 @@ interface Entry {
  */
 export class PreprocessPool {
   readonly #settings: PoolSettings;
+  readonly #threads: Threads;
   readonly #clock: Clock;
-  readonly #piscina: Piscina<ThreadTask, ThreadReply>;
   readonly #small: Entry[] = [];
   readonly #large: Entry[] = [];
-  readonly #idle: (() => void)[] = [];
-  #order = 0;
-  #waiting = 0;
+  #arrivals = 0;
   #waitingBytes = 0;
   #running = 0;
   #runningLarge = 0;
+  #whenIdle: (() => void) | undefined;
   #closed = false;
 
-  constructor(settings: PoolSettings, clock: Clock) {
+  /** The threads belong to the pool from now on. */
+  constructor(settings: PoolSettings, threads: Threads, clock: Clock) {
     this.#settings = settings;
+    this.#threads = threads;
     this.#clock = clock;
-    this.#piscina = new Piscina<ThreadTask, ThreadReply>({
-      filename: threadEntry(import.meta.url, './preprocess-thread'),
-      minThreads: settings.threads,
-      maxThreads: settings.threads,
-      // The threads wait for native work inside a task, which a thread asleep in Atomics.wait would not hear of.
-      atomics: 'disabled',
-    });
   }
 
+  /** Tasks that wait for a thread. */
   get waiting(): number {
-    return this.#waiting;
+    return this.#small.length + this.#large.length;
   }
 
   /**
    * Runs a task in a thread. Settles when it is done, or as soon as the call is cancelled or past its deadline.
-   * @param byteLength of the body that the task holds
+   * @param byteLength what the task holds in memory, about
    */
   run(task: ThreadTask, byteLength: number, call: Call): Promise<ThreadReply> {
-    const refusal = this.#refusal(byteLength, call);
+    const leftMs = call.deadlineMs - this.#clock.now();
+    if (leftMs <= 0) call.cancel(deadlineError(call));
+    const refusal = call.error ?? this.#refusal(byteLength);
     if (refusal) return Promise.reject(refusal);
     return new Promise((resolve, reject) => {
-      const entry: Entry = { task, byteLength, order: this.#order++, resolve, reject, settled: false };
-      const leftMs = call.deadlineMs - this.#clock.now();
-      const stopTimer =
-        leftMs < MAX_TIMER_MS ? this.#clock.setTimer(() => call.cancel(deadlineError(call)), leftMs) : undefined;
-      const settle = (end: () => void): void => {
-        if (entry.settled) return;
-        entry.settled = true;
-        stopTimer?.();
-        end();
-      };
-      const queued: Entry = {
-        ...entry,
-        resolve: (reply) => settle(() => resolve(reply)),
-        reject: (error) => settle(() => reject(error)),
-      };
-      call.onCancel((error) => this.#drop(queued, error));
-      this.#enqueue(queued);
+      const entry: Entry = { task, byteLength, order: this.#arrivals++, resolve, reject, stopTimer, state: 'waiting' };
+      this.#queueOf(entry).push(entry);
+      this.#waitingBytes += byteLength;
+      if (leftMs < MAX_TIMER_MS) {
+        entry.stopTimer = this.#clock.setTimer(() => call.cancel(deadlineError(call)), leftMs);
+      }
+      call.onCancel((error) => this.#leave(entry, error));
+      this.#startNext();
     });
   }
+
+  /** Refuses new tasks, lets the others end (each has a deadline), then ends the threads, which are idle by then. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#running > 0 || this.waiting > 0) {
+      await new Promise<void>((resolve) => {
+        this.#whenIdle = resolve;
+      });
+    }
+    await this.#threads.close();
+  }
+
+  #refusal(byteLength: number): InferError | undefined {
+    const { maxWaiting, maxWaitingBytes } = this.#settings;
+    if (this.#closed) return new InferError('UNAVAILABLE', 'the server is shutting down');
+    if (this.waiting >= maxWaiting) {
+      return new InferError('RESOURCE_EXHAUSTED', `${this.waiting} inputs wait to be preprocessed; try again later`);
+    }
+    // A task alone in the queue may be as large as the limits on bodies allow.
+    if (this.waiting > 0 && this.#waitingBytes + byteLength > maxWaitingBytes) {
+      return new InferError(
+        'RESOURCE_EXHAUSTED',
+        `${this.#waitingBytes} of ${maxWaitingBytes} bytes wait to be preprocessed; try again later`,
+      );
+    }
+    return undefined;
+  }
+
+  #queueOf(entry: Entry): Entry[] {
+    return this.#isLarge(entry) ? this.#large : this.#small;
+  }
+
+  #isLarge(entry: Entry): boolean {
+    return entry.byteLength >= this.#settings.largeBytes;
+  }
+
+  #startNext(): void {
+    while (this.#running < this.#threads.count) {
+      const entry = this.#takeNext();
+      if (!entry) return;
+      this.#start(entry);
+    }
+  }
+
+  /** The one that came first, but large ones only while a thread stays free for small ones. */
+  #takeNext(): Entry | undefined {
+    const small = this.#small[0];
+    const large = this.#runningLarge < Math.max(1, this.#threads.count - 1) ? this.#large[0] : undefined;
+    if (large && (!small || large.order < small.order)) return this.#large.shift();
+    return this.#small.shift();
+  }
+
+  #start(entry: Entry): void {
+    const large = this.#isLarge(entry);
+    entry.state = 'running';
+    this.#waitingBytes -= entry.byteLength;
+    this.#running++;
+    if (large) this.#runningLarge++;
+    const settle = (answer: () => void): void => {
+      this.#running--;
+      if (large) this.#runningLarge--;
+      if (entry.state === 'running') {
+        entry.state = 'left';
+        entry.stopTimer();
+        answer();
+      }
+      this.#startNext();
+      if (this.#running === 0 && this.waiting === 0) this.#whenIdle?.();
+    };
+    this.#threads.run(entry.task).then(
+      (reply) => settle(() => entry.resolve(reply)),
+      (error: unknown) => settle(() => entry.reject(InferError.from(error, 'preprocessing failed'))),
+    );
+  }
+
+  #leave(entry: Entry, error: InferError): void {
+    if (entry.state === 'left') return;
+    if (entry.state === 'waiting') {
+      const queue = this.#queueOf(entry);
+      queue.splice(queue.indexOf(entry), 1);
+      this.#waitingBytes -= entry.byteLength;
+    }
+    entry.state = 'left';
+    entry.stopTimer();
+    entry.reject(error);
+    if (this.#running === 0 && this.waiting === 0) this.#whenIdle?.();
+  }
+}
+
+function stopTimer(): void {
+  // Nothing to stop: the call has no deadline.
+}
+
+function deadlineError(call: Call): InferError {
+  const timeoutMs = Math.round(call.deadlineMs - call.arrivalMs);
+  return new InferError('DEADLINE_EXCEEDED', `the request was not answered within its timeout of ${timeoutMs} ms`);
 }

@@ -24,19 +24,19 @@ export default async function preprocess(task: ThreadTask): Promise<ThreadReply>
 }
 
 async function image({ bytes, pipeline, limits }: TaskOf<'image'>): Promise<ThreadReply> {
-  return { status: 'ok', tensors: [await prepareImage(bytes, pipeline, limits)], tokens: [] };
+  return { status: 'image', tensor: await prepareImage(bytes, pipeline, limits) };
 }
 
 function texts(task: TaskOf<'texts'>): ThreadReply {
   const entry = tokenizers.get(task.model, task.generation, task.pipeline);
   if (!entry) return { status: 'unknown-tokenizer' };
-  return { status: 'ok', ...prepareTexts(task.texts, entry.tokenizer, entry.pipeline) };
+  return { status: 'texts', ...prepareTexts(task.texts, entry.tokenizer, entry.pipeline) };
 }
 
 /** Gives the tensors' memory to the main thread instead of copying it. Each tensor here owns all of its memory. */
 function transferring(reply: ThreadReply): ThreadReply {
-  if (reply.status !== 'ok') return reply;
-  const buffers = reply.tensors.map(({ data }) => data.buffer);
+  const tensors = reply.status === 'image' ? [reply.tensor] : reply.status === 'texts' ? reply.tensors : [];
+  const buffers = tensors.map(({ data }) => data.buffer);
   const moved = move({ [transferableSymbol]: buffers, [valueSymbol]: reply });
   // Piscina posts what stands under `valueSymbol`, so that is what arrives.
   return moved as unknown as ThreadReply;

@@ -6,6 +6,8 @@ export interface PreparedTexts {
   readonly tensors: readonly Tensor[];
   /** Tokens of each text, padding not counted. */
   readonly tokens: readonly number[];
+  /** Where the tokens of each text begin in its row; above 0 where the padding is on the left. */
+  readonly starts: readonly number[];
 }
 
 /** Texts as the inputs of one request, padded to its longest text. At most `pipeline.maxRows` texts. */
@@ -23,7 +25,11 @@ export function prepareTexts(
     const data = fill(input, rows, length, pipeline);
     return { name: input.name, datatype: input.datatype, shape, data };
   });
-  return { tensors, tokens: rows.map((row) => row.ids.length) };
+  return {
+    tensors,
+    tokens: rows.map((row) => row.ids.length),
+    starts: rows.map((row) => gapOf(row, length, pipeline)),
+  };
 }
 
 function fill(input: TextInput, rows: readonly EncodedText[], length: number, pipeline: TextPipeline): Uint8Array {
@@ -32,7 +38,7 @@ function fill(input: TextInput, rows: readonly EncodedText[], length: number, pi
   const step = wide ? 2 : 1;
   const values = new Int32Array(rows.length * length * step);
   rows.forEach((row, index) => {
-    const gap = pipeline.padSide === 'left' ? length - row.ids.length : 0;
+    const gap = gapOf(row, length, pipeline);
     const start = index * length;
     for (let i = 0; i < length; i++) {
       const token = i - gap;
@@ -41,6 +47,10 @@ function fill(input: TextInput, rows: readonly EncodedText[], length: number, pi
     }
   });
   return new Uint8Array(values.buffer);
+}
+
+function gapOf(row: EncodedText, length: number, { padSide }: TextPipeline): number {
+  return padSide === 'left' ? length - row.ids.length : 0;
 }
 
 function valueAt(

@@ -140,6 +140,7 @@ export class Executor implements SlotWaiter {
 
   #run(lane: Lane, batch: Batch): void {
     this.#running.add(batch);
+    for (const { call } of batch.members) call.started = true;
     const startedMs = this.#clock.now();
     let assembledMs = startedMs;
     let result: Promise<Tensor[]>;

@@ -45,6 +45,8 @@ export interface LoadOptions {
   readonly graphOptimizationLevel: 'disabled' | 'basic' | 'extended' | 'all';
   readonly enableCpuMemArena: boolean;
   readonly enableMemPattern: boolean;
+  /** Exact int8 products on x64 processors without VNNI, where ONNX Runtime's default saturates. */
+  readonly exactInt8: boolean;
 }
 
 /** Knows how to load one kind of model. */

@@ -4,6 +4,9 @@ import type { Executor } from '../execute/executor.ts';
 import type { OpenRequests } from './open-requests.ts';
 import type { PendingRequest } from './pending-request.ts';
 
+/** Node takes a longer one for 1 ms. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /**
  * The end of any scheduler, after it has begun to drain: lets requests end for `graceMs`, then fails those that
  * `takeWaiting` still finds and those that run, and closes the instances. False when one could not
@@ -16,7 +19,7 @@ export async function closeGracefully(
   takeWaiting: () => PendingRequest[],
 ): Promise<boolean> {
   await new Promise<void>((resolve) => {
-    const cancelTimer = clock.setTimer(resolve, graceMs);
+    const cancelTimer = clock.setTimer(resolve, Math.min(graceMs, LONGEST_TIMER_MS));
     void empty.then(() => {
       cancelTimer();
       resolve();

@@ -9,6 +9,7 @@ const DEFAULTS = {
   graphOptimizationLevel: 'all',
   enableCpuMemArena: true,
   enableMemPattern: true,
+  exactInt8: true,
 };
 
 function parse(text: string) {
@@ -33,6 +34,7 @@ describe('sessionOptionsOf', () => {
     ['execution_mode', '1', { executionMode: 'parallel', interOpNumThreads: 0 }],
     ['enable_mem_arena', '0', { enableCpuMemArena: false }],
     ['enable_mem_pattern', 'false', { enableMemPattern: false }],
+    ['session.x64quantprecision', '0', { exactInt8: false }],
     ['session.use_device_allocator_for_initializers', '0', {}],
     ['something_else', 'x', {}],
   ])('understands %s = %s', (key, value, changed) => {

@@ -7,7 +7,7 @@ import { LONELY_WAITS } from '../../../../../worker/engine/schedule/wait-evidenc
 import { FakeClock } from '../support/fake-clock.ts';
 import type { FakeInstance } from '../support/fake-instance.ts';
 import { floats, floatsOf, settle } from '../support/fake-instance.ts';
-import { modelPlan } from '../support/plans.ts';
+import { modelPlan, tensorPlan } from '../support/plans.ts';
 import { callAt, request, schedulerParts } from '../support/scheduler-kit.ts';
 
 function create(limits: Partial<BatchLimits> = {}, overrides: Parameters<typeof schedulerParts>[0] = {}) {
@@ -36,7 +36,7 @@ const code = (result: Promise<unknown>) =>
 /** Ends every run as it comes, until nothing is left. */
 async function finishAll(instances: readonly FakeInstance[]): Promise<void> {
   const done = new Set<object>();
-  for (let more = true; more; ) {
+  for (let more = true; more;) {
     more = false;
     for (const run of instances.flatMap((instance) => instance.runs)) {
       if (done.has(run)) continue;
@@ -95,20 +95,40 @@ describe('DynamicBatchScheduler', () => {
     expect(stats.releases.shape).toBeGreaterThanOrEqual(1);
   });
 
+  it('keeps requests with and without an optional input apart', async () => {
+    const x = tensorPlan('x', 'FP32', [-1, -1]);
+    const optional = tensorPlan('o', 'FP32', [-1, -1], { optional: true });
+    const plan = modelPlan({ inputs: [x, optional] });
+    const { scheduler, clock, instance } = create({}, { plan });
+    for (const value of [0, 1, 2, 3]) {
+      const inputs = [floats('x', [1, 1], [value]), floats('o', [1, 1], [value])];
+      const own = { ...request([value]), inputs: value % 2 === 0 ? inputs : inputs.slice(0, 1) };
+      scheduler.enqueue(own, callAt(clock)).catch(() => {}); // never answered
+    }
+    clock.advance(10);
+    instance.runs[0]!.finish();
+    await settle();
+    expect(instance.batches).toEqual([
+      [0, 2],
+      [1, 3],
+    ]);
+    expect(instance.runs.map(({ inputs }) => inputs.map(({ name }) => name))).toEqual([['x', 'o'], ['x']]);
+  });
+
   it('keeps the order within a shape and starves none under a steady load of another', async () => {
     const { send, clock, instance } = create({ maxRows: 2, delayMs: 2 });
     send([0], 1);
     const rare = send([9, 9], 2);
-    let answered = false;
-    void rare.result.then(() => (answered = true));
-    for (let round = 0; round < 6 && !answered; round += 1) {
+    const answered: unknown[] = [];
+    void rare.result.then((response) => answered.push(response));
+    for (let round = 0; round < 6; round += 1) {
       send([round * 2 + 1]);
       send([round * 2 + 2]);
       clock.advance(1);
       instance.runs.at(-1)?.finish();
       await settle();
     }
-    expect(answered).toBe(true);
+    expect(answered).toHaveLength(1);
     const common = instance.batches.filter((batch) => !batch.includes(9)).flat();
     expect(common).toEqual(common.toSorted((a, b) => a - b));
   });
@@ -234,7 +254,7 @@ describe('DynamicBatchScheduler', () => {
     const { send, instances, instance } = create({ maxRows: 8 });
     const results = [0, 1, 2, 3, 4, 5, 6, 7].map((value) => send([value]));
     const handled = new Set<object>();
-    for (let more = true; more; ) {
+    for (let more = true; more;) {
       more = false;
       for (const run of instances[0]!.runs) {
         if (handled.has(run)) continue;

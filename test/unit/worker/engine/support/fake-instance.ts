@@ -17,6 +17,8 @@ export interface HeldRun {
 export class FakeInstance implements ModelInstance {
   readonly runs: HeldRun[] = [];
   closed = false;
+  /** False for a run that does not react when it is told to stop. */
+  stoppable = true;
 
   run(inputs: readonly Tensor[], outputs: readonly string[]): Run {
     const copies = inputs.map((tensor) => ({ ...tensor, data: tensor.data.slice() }));
@@ -39,7 +41,7 @@ export class FakeInstance implements ModelInstance {
       result,
       stop: () => {
         held.stopped = true;
-        reject(new InferError('CANCELLED', 'stopped'));
+        if (this.stoppable) reject(new InferError('CANCELLED', 'stopped'));
       },
     };
   }
@@ -60,7 +62,7 @@ export function floats(name: string, shape: readonly number[], values: readonly 
 }
 
 export function floatsOf(tensor: Tensor): Float32Array {
-  return new Float32Array(tensor.data.slice().buffer);
+  return new Float32Array(new Uint8Array(tensor.data).buffer);
 }
 
 /** Lets everything happen that is due already: settled promises and their followers. */

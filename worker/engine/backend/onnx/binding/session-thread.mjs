@@ -29,9 +29,10 @@ async function load(options) {
   // Failures come back as errors; nothing is to be written to stderr by the library.
   ort.env.logLevel = 'fatal';
   try {
-    const { path, ...rest } = options;
+    const { path, exactInt8, ...rest } = options;
     const noSpinning = { allow_spinning: '0' };
-    const extra = { session: { intra_op: noSpinning, inter_op: noSpinning } };
+    const x64quantprecision = exactInt8 ? '1' : '0';
+    const extra = { session: { intra_op: noSpinning, inter_op: noSpinning, x64quantprecision } };
     const loaded = await ort.InferenceSession.create(path, { ...rest, extra });
     parentPort.postMessage({ type: 'loaded', inputs: loaded.inputMetadata, outputs: loaded.outputMetadata });
     return loaded;

@@ -57,7 +57,7 @@ export function bindGraph(graph: SessionGraph): BoundGraph {
       tensor,
       namePointer: pointerTo(tensor.name),
       onnxType: typeNumberOf(tensor),
-      dims: predictDims(tensor, graph.inputs),
+      dims: predictDims(tensor, all),
     },
   ]);
   return { inputs: new Map(inputs), requiredInputs: graph.inputs.length, outputs: new Map(outputs), names };
@@ -71,6 +71,8 @@ function typeNumberOf(tensor: GraphTensor): number {
 function predictDims(output: GraphTensor, inputs: readonly GraphTensor[]): DimSource[] | undefined {
   // The size of texts is not known before the run. A shape without dimensions may also be one that is not declared.
   if (output.datatype === undefined || output.datatype === 'BYTES' || output.shape.length === 0) return undefined;
+  // An output that is an input is handed through as it came; memory brought for it would never be written.
+  if (inputs.some((input) => input.name === output.name)) return undefined;
   const dims: DimSource[] = [];
   for (const [axis, dim] of output.shape.entries()) {
     const source = dim >= 0 ? dim : findSymbol(output.symbols[axis] ?? '', inputs);

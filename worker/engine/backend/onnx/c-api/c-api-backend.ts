@@ -10,7 +10,8 @@ import { failureOf } from './status.ts';
 
 /**
  * ONNX Runtime through its C API: loads, runs and frees on threads of libuv's pool, so the event loop never waits. All
- * instances of a model share one session, that is one copy of the weights.
+ * instances of a model share one session, that is one copy of the weights. `process.exit()` waits for the pool's threads,
+ * so for runs under way: stop them first, or they decide when the process ends.
  * @throws InferError UNAVAILABLE when the library cannot be loaded on this platform.
  */
 export function createCApiBackend(): Backend {

@@ -107,7 +107,7 @@ export class CApiInstance implements ModelInstance {
 }
 
 /** How ONNX Runtime says that an output does not fit the memory that it was given. */
-const SHAPE_DIFFERS = /shape verification failed/i;
+const SHAPE_DIFFERS = /pre-allocated output|shape verification failed/i;
 
 class ActiveRun implements Run {
   readonly result: Promise<Tensor[]>;

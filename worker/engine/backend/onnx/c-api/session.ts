@@ -43,6 +43,7 @@ function applyOptions(ort: OrtFunctions, sessionOptions: Pointer, options: LoadO
   assertOk(ort, ort.SetSessionGraphOptimizationLevel(sessionOptions, GRAPH_LEVELS[options.graphOptimizationLevel]));
   if (!options.enableCpuMemArena) assertOk(ort, ort.DisableCpuMemArena(sessionOptions));
   if (!options.enableMemPattern) assertOk(ort, ort.DisableMemPattern(sessionOptions));
+  assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, 'session.x64quantprecision', options.exactInt8 ? '1' : '0'));
   // Threads that spin while they wait for work cost five times the CPU of a run at a paced load.
   assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, 'session.intra_op.allow_spinning', '0'));
   assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, 'session.inter_op.allow_spinning', '0'));

@@ -1,0 +1,71 @@
+import { createApp } from '../../producer/app.ts';
+import { registerBullDashboard } from '../../producer/dashboard/bull-dashboard.ts';
+import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
+import { CountingDispatcher } from '../../producer/dispatch/counting-dispatcher.ts';
+import { createQueueDispatcher } from '../../producer/dispatch/queue-dispatcher.ts';
+import { registerHuggingFaceRoutes } from '../../producer/facade/huggingface/routes.ts';
+import { registerOpenAiRoutes } from '../../producer/facade/openai/routes.ts';
+import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
+import type { Settings } from '../flags/catalogue.ts';
+import { httpSettingsOf } from '../http-settings.ts';
+import { listenHttp, listenMetrics, urlOf } from '../listen.ts';
+import { loggerOf } from '../logger.ts';
+import { preprocessorOf } from '../preprocessor-of.ts';
+import { closeOnSignal } from '../shutdown.ts';
+import { printStarted } from '../started.ts';
+import { VERSION } from '../version.ts';
+
+const DASHBOARD_PATH = '/dashboard';
+
+/** `millrace producer`: facades in front of the queue. Returns when it listens, whether workers are there or not. */
+export async function producer(settings: Settings<'producer'>): Promise<void> {
+  const logger = loggerOf(settings);
+  const queue = await createQueueDispatcher({
+    redisUrl: settings.redis,
+    logger,
+    maxRequestsInFlight: settings.maxInflightRequests,
+    maxBytesInFlight: settings.maxInflightBytes,
+  });
+  const dispatcher = new CountingDispatcher(queue);
+  const preprocessor = preprocessorOf(settings, logger);
+  const { httpAddress: listenAddress, dashboardToken: token } = settings;
+  const app = createApp({
+    dispatcher,
+    settings: httpSettingsOf(settings),
+    logger,
+    version: VERSION,
+    facades: [
+      (scope) => registerPageRoutes(scope, { dashboardPath: `${DASHBOARD_PATH}/` }),
+      (scope, context) => registerHuggingFaceRoutes(scope, context, preprocessor),
+      (scope, context) => registerOpenAiRoutes(scope, context, preprocessor),
+      (scope) =>
+        registerBullDashboard(scope, {
+          queues: () => queue.queues(),
+          basePath: DASHBOARD_PATH,
+          listenAddress,
+          token,
+          logger,
+        }),
+    ],
+  });
+  const metrics = await listenMetrics(settings, createMetricsRegistry(dispatcher), logger);
+  const url = await listenHttp(app, listenAddress, settings.httpPort);
+  closeOnSignal(
+    async (graceMs) => {
+      await app.close();
+      await dispatcher.close(graceMs);
+      await preprocessor.close();
+      await metrics?.close();
+    },
+    settings.exitTimeoutSecs * 1000,
+    logger,
+  );
+  await printStarted({
+    command: 'producer',
+    url,
+    metricsUrl: metrics && `${urlOf(settings.metricsAddress, metrics.port)}/metrics`,
+    catalog: dispatcher.catalog,
+    profile: (model) => preprocessor.profile(model),
+    more: [['dashboard', `${url}${DASHBOARD_PATH}/`]],
+  });
+}

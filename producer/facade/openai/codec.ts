@@ -1,0 +1,75 @@
+import Type, { type Static } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { InferError } from '../../../shared/errors.ts';
+import { isJsonObject } from '../../preprocess/json-file.ts';
+import { ParameterError } from './error-reply.ts';
+
+const MAX_TEXTS = 2048;
+
+const EmbeddingsBody = Type.Object({
+  model: Type.String({ minLength: 1 }),
+  input: Type.Union([
+    Type.String({ minLength: 1 }),
+    Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: MAX_TEXTS }),
+  ]),
+  encoding_format: Type.Optional(Type.Union([Type.Literal('float'), Type.Literal('base64')])),
+  dimensions: Type.Optional(Type.Integer({ minimum: 1 })),
+  user: Type.Optional(Type.String()),
+});
+
+const embeddingsBody = Compile(EmbeddingsBody);
+
+export interface EmbeddingsRequest {
+  readonly model: string;
+  readonly texts: readonly string[];
+  readonly base64: boolean;
+  readonly dimensions: number | undefined;
+}
+
+/** What each key must be, for the error text. */
+const EXPECTED: Readonly<Record<string, string>> = {
+  model: 'must be the name of a model',
+  input: `must be a text or a list of 1 to ${MAX_TEXTS} texts, none of them empty`,
+  encoding_format: 'must be "float" or "base64"',
+  dimensions: 'must be a whole number above 0',
+  user: 'must be a text',
+};
+
+/** The body of POST /v1/embeddings. @throws ParameterError that names the key */
+export function decodeEmbeddingsRequest(body: Buffer): EmbeddingsRequest {
+  const value = withoutNulls(parse(body));
+  if (!embeddingsBody.Check(value)) throw problemOf(value);
+  return decode(value);
+}
+
+function decode({ model, input, encoding_format, dimensions }: Static<typeof EmbeddingsBody>): EmbeddingsRequest {
+  const texts = typeof input === 'string' ? [input] : input;
+  return { model, texts, base64: encoding_format === 'base64', dimensions };
+}
+
+function parse(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    throw new InferError('INVALID_ARGUMENT', 'the body is not valid JSON', { cause: error });
+  }
+}
+
+/** Clients send null for what they leave out. */
+function withoutNulls(value: unknown): unknown {
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, item]) => item !== null));
+}
+
+function problemOf(value: unknown): InferError {
+  if (!isJsonObject(value)) return new InferError('INVALID_ARGUMENT', 'the body must be a JSON object');
+  const { input } = value;
+  const first: unknown = Array.isArray(input) ? input[0] : undefined;
+  if (typeof first === 'number' || Array.isArray(first)) {
+    return new ParameterError('input', '"input" holds token numbers, which belong to another tokenizer; send texts');
+  }
+  const [problem] = embeddingsBody.Errors(value);
+  const missing = Object.keys(EXPECTED).find((key) => (key === 'model' || key === 'input') && !(key in value));
+  const key = missing ?? problem?.instancePath.split('/')[1] ?? '';
+  return new ParameterError(key, `"${key}" ${EXPECTED[key] ?? 'is not as expected'}`);
+}

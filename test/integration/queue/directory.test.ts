@@ -1,0 +1,73 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fileKey } from '../../../shared/wire/names.ts';
+import { until } from '../../support/redis.ts';
+import { callOf, requestOf } from '../../support/worker.ts';
+import { knows, type Pool, startPool } from './pool.ts';
+
+describe('the directory', () => {
+  let pool: Pool;
+  beforeEach(async () => {
+    pool = await startPool();
+  });
+  afterEach(() => pool.close());
+
+  it('brings a model with its config and files to a producer that has no folder', async () => {
+    const files = { 'tokenizer.json': '{"a":1}', 'config.json': '{}' };
+    await pool.worker([{ name: 'text', version: '3', maxBatchSize: 8, files }]);
+    const producer = await pool.producer();
+    const model = producer.catalog.resolve('text', '');
+    expect(model).toMatchObject({ name: 'text', version: '3', versions: ['3'], maxBatchSize: 8 });
+    expect(model.inputs[0]).toMatchObject({ name: 'x', datatype: 'UINT8', shape: [-1, -1] });
+    expect(model.files.names).toEqual(['tokenizer.json', 'config.json']);
+    expect((await model.files.read('tokenizer.json')).toString()).toBe('{"a":1}');
+    await expect(model.files.read('../secret')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    expect(producer.catalog.resolve('text', '3')).toBe(model);
+  });
+
+  it('refuses a file whose content is not what was announced', async () => {
+    await pool.worker([{ name: 'text', files: { 'config.json': 'good' } }]);
+    const producer = await pool.producer();
+    const redis = pool.redis.client();
+    const keys = await redis.keys(fileKey('*'));
+    await redis.set(keys[0]!, 'evil');
+    await expect(producer.catalog.resolve('text', '').files.read('config.json')).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    });
+  });
+
+  it('follows models that come, go and fail to load', async () => {
+    const { engine } = await pool.worker([{ name: 'first' }]);
+    const producer = await pool.producer();
+    engine.catalog.add({ name: 'second' });
+    await knows(producer, 'second');
+    await producer.infer(requestOf('second', Buffer.of(1)), callOf());
+    engine.catalog.addBroken('third', 'model.onnx is not an ONNX file');
+    await until('the broken one shows', () => producer.catalog.list().some((state) => state.name === 'third'));
+    expect(producer.catalog.ready()).toBe(false);
+    expect(() => producer.catalog.resolve('third', '')).toThrow(/third.*model.onnx is not an ONNX file/);
+    engine.catalog.remove('second');
+    await until('the removed one is not ready', () =>
+      producer.catalog.list().some((state) => state.name === 'second' && state.state === 'UNAVAILABLE'),
+    );
+  });
+
+  it('is written again by the workers when Redis has lost it', async () => {
+    await pool.worker([{ name: 'text', files: { 'config.json': 'good' } }]);
+    const redis = pool.redis.client();
+    await redis.flushall();
+    const producer = await pool.producer();
+    await knows(producer, 'text');
+    expect((await producer.catalog.resolve('text', '').files.read('config.json')).toString()).toBe('good');
+  });
+
+  it('shows the highest ready version where a request names none', async () => {
+    await pool.worker([
+      { name: 'm', version: '9' },
+      { name: 'm', version: '10' },
+    ]);
+    const producer = await pool.producer();
+    expect(producer.catalog.resolve('m', '')).toMatchObject({ version: '10', versions: ['9', '10'] });
+    expect(producer.catalog.resolve('m', '9')).toMatchObject({ version: '9', versions: ['9', '10'] });
+    expect(() => producer.catalog.resolve('m', '11')).toThrow(/'m' version 11 is not found/);
+  });
+});

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import {
+  type BundleLimits,
+  bundleSize,
+  decideFlush,
+  type LineState,
+} from '../../../../producer/dispatch/coalesce-policy.ts';
+
+const limits: BundleLimits = { maxRequests: 32, maxRows: 8, maxBytes: 1000, windowMs: 2, maxAddsInFlight: 4 };
+const line: LineState = { requests: 1, rows: 1, bytes: 10, oldestMs: 100, lastFlushMs: 0, addsInFlight: 0 };
+
+describe('the coalescing policy', () => {
+  it('rests when nothing waits', () => {
+    expect(decideFlush({ ...line, requests: 0 }, 100, limits)).toEqual({ kind: 'rest' });
+  });
+
+  it('sends a request at once on an idle line', () => {
+    expect(decideFlush(line, 100, limits)).toEqual({ kind: 'flush' });
+  });
+
+  it('lets a request wait for company shortly after a bundle has left', () => {
+    expect(decideFlush({ ...line, lastFlushMs: 99 }, 100, limits)).toEqual({ kind: 'wait', ms: 1 });
+  });
+
+  it('lets a request wait no longer than the window, even while many adds are under way', () => {
+    const busy = { ...line, addsInFlight: 4 };
+    expect(decideFlush(busy, 100, limits)).toEqual({ kind: 'wait', ms: 2 });
+    expect(decideFlush(busy, 102, limits)).toEqual({ kind: 'flush' });
+  });
+
+  it.each([{ requests: 32 }, { rows: 8 }, { bytes: 1000 }])('never holds a full bundle back: %j', (full) => {
+    expect(decideFlush({ ...line, addsInFlight: 9, lastFlushMs: 100, ...full }, 100, limits)).toEqual({
+      kind: 'flush',
+    });
+  });
+});
+
+describe('the size of a bundle', () => {
+  const one = { rows: 1, bytes: 10 };
+
+  it('is bounded by requests, rows and bytes', () => {
+    expect(bundleSize(new Array(50).fill({ rows: 0, bytes: 0 }), limits)).toBe(32);
+    expect(bundleSize(new Array(50).fill(one), limits)).toBe(8);
+    expect(bundleSize(new Array(50).fill({ rows: 0, bytes: 400 }), limits)).toBe(2);
+  });
+
+  it('is one for a request that is bigger than any bundle may be', () => {
+    expect(bundleSize([{ rows: 100, bytes: 1e9 }, one], limits)).toBe(1);
+  });
+
+  it('never splits a request over two bundles', () => {
+    expect(bundleSize([{ rows: 5, bytes: 1 }, { rows: 5, bytes: 1 }, one], limits)).toBe(1);
+  });
+});

@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { InferError } from '../../../../shared/errors.ts';
+import { ModelStats } from '../../../../shared/infer/model-stats.ts';
+import { silentLogger } from '../../../../shared/runtime/logger.ts';
+import { startMetricsServer } from '../../../../shared/runtime/metrics-server.ts';
+import { createMetricsRegistry } from '../../../../shared/runtime/metrics.ts';
+
+const scrape = (stats: ModelStats[], pending = 0) =>
+  createMetricsRegistry({ stats: () => stats, pending: () => pending }).metrics();
+
+const timings = (batchSize: number) =>
+  ({
+    queueUs: 1.5,
+    computeInputUs: 2,
+    computeInferUs: 3,
+    computeOutputUs: 4,
+    batchSize,
+    executions: 1,
+    release: 'delay',
+  }) as const;
+
+describe('createMetricsRegistry', () => {
+  it('has every series of a model at 0 before its first request', async () => {
+    const text = await scrape([new ModelStats('m', '1')]);
+    const plain = [
+      'request_success',
+      'count',
+      'exec_count',
+      'request_duration_us',
+      'queue_duration_us',
+      'compute_input_duration_us',
+      'compute_infer_duration_us',
+      'compute_output_duration_us',
+      'pending_request_count',
+    ];
+    for (const name of plain) expect(text).toContain(`\nnv_inference_${name}{model="m",version="1"} 0\n`);
+    for (const reason of ['REJECTED', 'CANCELED', 'BACKEND', 'OTHER']) {
+      expect(text).toContain(`\nnv_inference_request_failure{model="m",reason="${reason}",version="1"} 0\n`);
+    }
+    expect(text).toContain('\nnv_model_load_duration_secs{model="m",version="1"} 0\n');
+    expect(text).toContain('\nmillrace_batch_size_bucket{le="+Inf",model="m",version="1"} 0\n');
+    expect(text).toContain('\nmillrace_batch_release_total{model="m",reason="full",version="1"} 0\n');
+  });
+
+  it('shows what happened', async () => {
+    const stats = new ModelStats('m', '1');
+    stats.recordSuccess(3, 50, timings(3));
+    stats.recordSuccess(1, 50, timings(1));
+    stats.recordFailure(new InferError('CANCELLED', ''));
+    const text = await scrape([stats], 7);
+    for (const line of [
+      'nv_inference_request_success{model="m",version="1"} 2',
+      'nv_inference_request_failure{model="m",reason="CANCELED",version="1"} 1',
+      'nv_inference_count{model="m",version="1"} 4',
+      'nv_inference_exec_count{model="m",version="1"} 2',
+      'nv_inference_queue_duration_us{model="m",version="1"} 3',
+      'nv_inference_pending_request_count{model="m",version="1"} 7',
+      'millrace_batch_size_bucket{le="1",model="m",version="1"} 1',
+      'millrace_batch_size_bucket{le="4",model="m",version="1"} 2',
+      'millrace_batch_size_sum{model="m",version="1"} 4',
+      'millrace_batch_size_count{model="m",version="1"} 2',
+      'millrace_batch_release_total{model="m",reason="delay",version="1"} 2',
+    ]) {
+      expect(text).toContain(`\n${line}\n`);
+    }
+    expect(text).toContain('# TYPE nv_inference_count counter');
+    expect(text).toContain('# TYPE millrace_batch_size histogram');
+  });
+
+  it('escapes what model names may hold', async () => {
+    const text = await scrape([new ModelStats('a"b\\c\nd', '1')]);
+    expect(text).toContain('nv_inference_count{model="a\\"b\\\\c\\nd",version="1"} 0');
+  });
+
+  it('has the metrics of the process', async () => {
+    expect(await scrape([])).toContain('process_resident_memory_bytes');
+  });
+});
+
+describe('startMetricsServer', () => {
+  async function withServer(registry: { metrics(): Promise<string> }, use: (url: string) => Promise<void>) {
+    const server = await startMetricsServer({ registry, host: '127.0.0.1', port: 0, logger: silentLogger });
+    try {
+      await use(`http://127.0.0.1:${server.port}`);
+    } finally {
+      await server.close();
+    }
+  }
+
+  it('serves the text at /metrics', async () => {
+    await withServer({ metrics: () => Promise.resolve('up 1\n') }, async (url) => {
+      const response = await fetch(`${url}/metrics`);
+      expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
+      expect(await response.text()).toBe('up 1\n');
+    });
+  });
+
+  it('answers anything else with 404 and other methods with 405, as JSON', async () => {
+    await withServer({ metrics: () => Promise.resolve('') }, async (url) => {
+      const [other, post] = [await fetch(url), await fetch(`${url}/metrics`, { method: 'POST' })];
+      expect([other.status, post.status]).toEqual([404, 405]);
+      expect(await other.json()).toHaveProperty('error');
+      expect(await post.json()).toHaveProperty('error');
+    });
+  });
+
+  it('answers 500 without the reason when the metrics fail', async () => {
+    await withServer({ metrics: () => Promise.reject(new Error('secret')) }, async (url) => {
+      const response = await fetch(`${url}/metrics`);
+      expect(response.status).toBe(500);
+      expect(await response.text()).not.toContain('secret');
+    });
+  });
+
+  it('fails when the port is taken', async () => {
+    await withServer({ metrics: () => Promise.resolve('') }, async (url) => {
+      const port = Number(new URL(url).port);
+      const second = startMetricsServer({
+        registry: { metrics: () => Promise.resolve('') },
+        host: '127.0.0.1',
+        port,
+        logger: silentLogger,
+      });
+      await expect(second).rejects.toMatchObject({ code: 'EADDRINUSE' });
+    });
+  });
+});

@@ -1,0 +1,34 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { encodeModelName, isWireId, queueName } from '../../../../shared/wire/names.ts';
+
+describe('names in Redis', () => {
+  it('keep plain model names as they are', () => {
+    expect(encodeModelName('efficientnet_lite0-int8.v2')).toBe('efficientnet_lite0-int8.v2');
+  });
+
+  it('hold nothing that could leave their place, and never two models under one name', () => {
+    const name = fc.string({ minLength: 1, maxLength: 40, unit: 'grapheme' });
+    fc.assert(
+      fc.property(name, name, (a, b) => {
+        fc.pre(Buffer.byteLength(a) <= 255 && Buffer.byteLength(b) <= 255);
+        expect(queueName(a)).toMatch(/^[A-Za-z0-9_.~-]+$/);
+        if (isUtf8(a) && isUtf8(b)) expect(queueName(a) === queueName(b)).toBe(a === b);
+      }),
+    );
+  });
+
+  it('refuse empty model names and ones above 255 bytes', () => {
+    expect(() => encodeModelName('')).toThrow(/1 to 255 bytes, this one has 0/);
+    expect(() => encodeModelName('ü'.repeat(128))).toThrow(/has 256/);
+  });
+
+  it.each(['', '*', 'a:b', 'a b', '{x}', 'a\n', 'x'.repeat(65), 7, null])('take no id like %j', (id) => {
+    expect(isWireId(id)).toBe(false);
+  });
+});
+
+/** Half a surrogate pair is no text that a model folder could be named with. */
+function isUtf8(text: string): boolean {
+  return Buffer.from(text).toString() === text;
+}

@@ -1,0 +1,254 @@
+import { type Job, UnrecoverableError, WaitingError, Worker } from 'bullmq';
+import { InferError } from '../../shared/errors.ts';
+import type { Logger } from '../../shared/runtime/logger.ts';
+import { type DecodedBundle, decodeBundle, keepItems, payloadKeys } from '../../shared/wire/job.ts';
+import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
+import { KEEP_COMPLETED, KEEP_FAILED } from '../../shared/wire/queue-options.ts';
+import { fetchConcurrency, type FetchLimits } from './fetch-policy.ts';
+import { markUnreadableJobs } from './unreadable-jobs.ts';
+import { type BundleContext, type BundleOutcome, runBundle } from './run-bundle.ts';
+
+export interface ModelConsumerOptions extends Omit<BundleContext, 'draining'> {
+  readonly model: string;
+  readonly limits: FetchLimits;
+  /** Rows count against the limits when the model has a batch dimension. */
+  readonly batched: boolean;
+  /** Shown on the dashboard beside each job. */
+  readonly workerName: string;
+  readonly logger: Logger;
+}
+
+/** Lease of a job, independent of how long it runs: it is renewed while the process lives. */
+const LOCK_MS = 10_000;
+const STALLED_CHECK_MS = 2500;
+const MAX_STALLED = 3;
+const DRAIN_DELAY_SECONDS = 5;
+/** From this recovery on the requests of a bundle run one by one, so that the one that kills workers is found. */
+const ISOLATE_FROM_STALLED = 2;
+
+/** The job carries nothing that could be run; whoever could be answered was. */
+class RefusedJob extends UnrecoverableError {}
+
+/** A bundle in hand. */
+interface HeldBundle {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly keys: readonly string[];
+}
+
+/** Takes the jobs of one model from its queue, as many as it can use, and sees each through to the end. */
+export class ModelConsumer {
+  readonly #options: ModelConsumerOptions;
+  readonly #context: BundleContext;
+  readonly #held = new Map<string, HeldBundle>();
+  /** Keys of the jobs that ended just now and whose end is being written. */
+  readonly #keysOf = new WeakMap<Job, readonly string[]>();
+  #worker: Worker | undefined;
+  #draining = false;
+  #rows = 0;
+  #bytes = 0;
+  /** Moving average of rows a bundle. */
+  #meanRows = 1;
+
+  constructor(options: ModelConsumerOptions) {
+    this.#options = options;
+    this.#context = { ...options, draining: () => this.#draining };
+  }
+
+  start(): void {
+    const { model, redis, workerName, logger } = this.#options;
+    const worker = new Worker(queueName(model), (job, token) => this.#processQuietly(job, token), {
+      connection: redis,
+      prefix: QUEUE_PREFIX,
+      name: workerName,
+      concurrency: this.#concurrency(),
+      lockDuration: LOCK_MS,
+      stalledInterval: STALLED_CHECK_MS,
+      maxStalledCount: MAX_STALLED,
+      drainDelay: DRAIN_DELAY_SECONDS,
+      removeOnComplete: KEEP_COMPLETED,
+      removeOnFail: KEEP_FAILED,
+    });
+    worker.on('error', (error) => this.#onError(worker, error));
+    worker.on('stalled', (id) => logger.warn({ model, job: id }, 'job of a lost worker taken over'));
+    worker.on('completed', (job) => this.#removePayloads(this.#keysOf.get(job) ?? []));
+    worker.on('failed', (job, error) => {
+      if (job) void this.#onFailed(job, error);
+    });
+    this.#worker = worker;
+  }
+
+  /** Takes nothing more. What was fetched and not started goes back, here and in whatever still arrives. */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    await this.#worker?.pause(true);
+  }
+
+  /** After `drain`: waits for what runs, then closes. */
+  async close(): Promise<void> {
+    await this.#worker?.close();
+  }
+
+  /** Frees the memory of tensors that have been read already, because answers find no room in Redis. */
+  freePayloads(): void {
+    for (const { keys } of this.#held.values()) this.#removePayloads(keys);
+  }
+
+  /** BullMQ writes the stack of whatever is thrown into the job, and with it paths of this machine. */
+  async #processQuietly(job: Job<unknown>, token: string | undefined): Promise<object> {
+    try {
+      return await this.#process(job, token);
+    } catch (error) {
+      if (error instanceof Error) error.stack = '';
+      throw error;
+    }
+  }
+
+  async #process(job: Job<unknown>, token: string | undefined): Promise<object> {
+    if (this.#draining) return this.#giveBack(job, token);
+    const bundle = this.#decode(job);
+    const held = this.#hold(job, bundle);
+    let outcome: BundleOutcome;
+    try {
+      const isolate = job.stalledCounter >= ISOLATE_FROM_STALLED && bundle.items.length > 1;
+      outcome = isolate ? await this.#runOneByOne(job, bundle) : await runBundle(this.#context, bundle);
+    } finally {
+      this.#release(job, held);
+    }
+    if (outcome.unstarted.size > 0) {
+      if (outcome.unstarted.size < bundle.items.length) await this.#shrink(job, bundle, outcome.unstarted);
+      return this.#giveBack(job, token);
+    }
+    this.#keysOf.set(job, held.keys);
+    const { succeeded, failed, dropped, refused, firstRefusal } = outcome;
+    if (firstRefusal && succeeded + failed + dropped === 0) throw refusedJob(firstRefusal);
+    return { succeeded, failed, dropped, refused };
+  }
+
+  #decode(job: Job<unknown>): DecodedBundle {
+    try {
+      return decodeBundle(job.data, this.#options.model);
+    } catch (error) {
+      throw refusedJob(InferError.from(error));
+    }
+  }
+
+  /**
+   * Each request runs alone, and before it does it moves to the end of the job: when it kills this worker too, the next
+   * run begins with the others, and in the end only the guilty one is left to fail.
+   */
+  async #runOneByOne(job: Job<unknown>, bundle: DecodedBundle): Promise<BundleOutcome> {
+    const total: BundleOutcome = { ...(await runBundle(this.#context, { ...bundle, items: [] })) };
+    const rest = [...bundle.items];
+    for (let item = rest.shift(); item; item = rest.shift()) {
+      const order = [...rest, item].map((entry) => entry.sequence);
+      await job.updateData(keepItems(job.data, order));
+      const { succeeded, failed, dropped, refused, firstRefusal, unstarted } = await runBundle(this.#context, {
+        ...bundle,
+        items: [item],
+        refused: [],
+      });
+      total.succeeded += succeeded;
+      total.failed += failed;
+      total.dropped += dropped;
+      total.refused += refused;
+      total.firstRefusal ??= firstRefusal;
+      for (const sequence of unstarted) total.unstarted.add(sequence);
+    }
+    return total;
+  }
+
+  /** Leaves only the unanswered requests in the job, and only their tensors in Redis. */
+  async #shrink(job: Job<unknown>, bundle: DecodedBundle, unstarted: ReadonlySet<number>): Promise<void> {
+    await job.updateData(keepItems(job.data, [...unstarted]));
+    const kept = new Set(payloadKeys(bundle.items.filter((item) => unstarted.has(item.sequence))));
+    this.#removePayloads(payloadKeys(bundle.items).filter((key) => !kept.has(key)));
+  }
+
+  async #giveBack(job: Job<unknown>, token: string | undefined): Promise<never> {
+    await job.moveToWait(token);
+    throw new WaitingError();
+  }
+
+  #hold(job: Job<unknown>, { items }: DecodedBundle): HeldBundle {
+    let rows = 0;
+    let bytes = 0;
+    for (const { inputs } of items) {
+      rows += this.#options.batched ? (inputs[0]?.header.shape[0] ?? 1) : 1;
+      for (const { header } of inputs) bytes += header.byteLength;
+    }
+    const held = { rows, bytes, keys: payloadKeys(items) };
+    this.#held.set(job.id ?? '', held);
+    this.#rows += rows;
+    this.#bytes += bytes;
+    this.#meanRows = this.#meanRows * 0.8 + rows * 0.2;
+    this.#tune();
+    return held;
+  }
+
+  #release(job: Job<unknown>, held: HeldBundle): void {
+    this.#held.delete(job.id ?? '');
+    this.#rows -= held.rows;
+    this.#bytes -= held.bytes;
+    this.#tune();
+  }
+
+  #tune(): void {
+    if (this.#worker) this.#worker.concurrency = this.#concurrency();
+  }
+
+  #concurrency(): number {
+    const inHand = { bundles: this.#held.size, rows: this.#rows, bytes: this.#bytes };
+    return fetchConcurrency(inHand, this.#meanRows, this.#options.limits);
+  }
+
+  #removePayloads(keys: readonly string[]): void {
+    if (keys.length === 0) return;
+    // What is left behind by a failure here goes with its TTL.
+    this.#options.redis.unlink(...keys).catch((error: unknown) => {
+      this.#options.logger.debug({ error: String(error) }, 'tensors not removed');
+    });
+  }
+
+  #onError(worker: Worker, error: Error): void {
+    const { model, redis, logger } = this.#options;
+    logger.warn({ model, error: error.message }, 'queue worker error');
+    if (!(error instanceof SyntaxError)) return;
+    markUnreadableJobs(worker, redis).then(
+      (jobs) => logger.warn({ model, jobs }, 'unreadable jobs marked'),
+      (cause: unknown) => logger.warn({ model, error: String(cause) }, 'unreadable jobs not marked'),
+    );
+  }
+
+  /** A job that failed for good must not leave anybody waiting. */
+  async #onFailed(job: Job<unknown>, error: Error): Promise<void> {
+    const { model, logger, replies } = this.#options;
+    if (job.finishedOn === undefined) return;
+    logger.warn({ model, job: job.id, reason: error.message }, 'job failed');
+    let bundle: DecodedBundle;
+    try {
+      bundle = decodeBundle(job.data, model);
+    } catch {
+      // Nobody can be told: the job does not say who asked.
+      return;
+    }
+    const stalled = job.stalledCounter > MAX_STALLED;
+    const failure = stalled
+      ? new InferError('INTERNAL', `given up: ${job.stalledCounter} workers were lost while they ran the request`)
+      : new InferError('UNAVAILABLE', 'the worker could not reach its queue to run the request', { cause: error });
+    try {
+      if (!(error instanceof RefusedJob)) {
+        await Promise.all(
+          bundle.items.map(({ sequence }) => replies.send(bundle.producer, { sequence, error: failure })),
+        );
+      }
+      this.#removePayloads(payloadKeys(bundle.items));
+    } catch (cause) {
+      logger.warn({ model, job: job.id, error: String(cause) }, 'failure not published');
+    }
+  }
+}
+
+function refusedJob(error: InferError): RefusedJob {
+  return new RefusedJob(error.message);
+}
