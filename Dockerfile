@@ -12,7 +12,9 @@ COPY shared shared
 COPY worker worker
 COPY producer producer
 COPY cli cli
-RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+# onnxruntime-node brings its library for every system.
+RUN npm run build && npm prune --omit=dev --no-audit --no-fund \
+    && rm -rf node_modules/onnxruntime-node/bin/*/darwin node_modules/onnxruntime-node/bin/*/win32
 
 FROM node:22-bookworm-slim
 # Decoding images of all sizes fragments glibc's heap until the process is killed; jemalloc gives the memory back.

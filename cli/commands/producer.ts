@@ -6,6 +6,8 @@ import { createQueueDispatcher } from '../../producer/dispatch/queue-dispatcher.
 import { registerHuggingFaceRoutes } from '../../producer/facade/huggingface/routes.ts';
 import { registerOpenAiRoutes } from '../../producer/facade/openai/routes.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
+import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
+import { closeOnFailure } from '../close-on-failure.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { httpSettingsOf } from '../http-settings.ts';
 import { listenHttp, listenMetrics, urlOf } from '../listen.ts';
@@ -48,18 +50,18 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
         }),
     ],
   });
-  const metrics = await listenMetrics(settings, createMetricsRegistry(dispatcher), logger);
-  const url = await listenHttp(app, listenAddress, settings.httpPort);
-  closeOnSignal(
-    async (graceMs) => {
-      await app.close();
-      await dispatcher.close(graceMs);
-      await preprocessor.close();
-      await metrics?.close();
-    },
-    settings.exitTimeoutSecs * 1000,
-    logger,
-  );
+  let metrics: MetricsServer | undefined;
+  const close = async (graceMs: number): Promise<void> => {
+    await app.close();
+    await dispatcher.close(graceMs);
+    await preprocessor.close();
+    await metrics?.close();
+  };
+  const url = await closeOnFailure(close, async () => {
+    metrics = await listenMetrics(settings, createMetricsRegistry(dispatcher), logger);
+    return listenHttp(app, listenAddress, settings.httpPort);
+  });
+  closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
   await printStarted({
     command: 'producer',
     url,

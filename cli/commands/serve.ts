@@ -3,6 +3,8 @@ import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
 import { registerHuggingFaceRoutes } from '../../producer/facade/huggingface/routes.ts';
 import { registerOpenAiRoutes } from '../../producer/facade/openai/routes.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
+import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
+import { closeOnFailure } from '../close-on-failure.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { httpSettingsOf } from '../http-settings.ts';
 import { listenHttp, listenMetrics, urlOf } from '../listen.ts';
@@ -30,18 +32,18 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
     ],
   });
   const registry = createMetricsRegistry(engine);
-  const metrics = await listenMetrics(settings, registry, logger);
-  const url = await listenHttp(app, settings.httpAddress, settings.httpPort);
-  closeOnSignal(
-    async (graceMs) => {
-      await app.close();
-      await engine.close(graceMs);
-      await preprocessor.close();
-      await metrics?.close();
-    },
-    settings.exitTimeoutSecs * 1000,
-    logger,
-  );
+  let metrics: MetricsServer | undefined;
+  const close = async (graceMs: number): Promise<void> => {
+    await app.close();
+    await engine.close(graceMs);
+    await preprocessor.close();
+    await metrics?.close();
+  };
+  const url = await closeOnFailure(close, async () => {
+    metrics = await listenMetrics(settings, registry, logger);
+    return listenHttp(app, settings.httpAddress, settings.httpPort);
+  });
+  closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
   await printStarted({
     command: 'serve',
     url,

@@ -1,5 +1,7 @@
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
-import { createConsumer } from '../../worker/consumer/create-consumer.ts';
+import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
+import { type Consumer, createConsumer } from '../../worker/consumer/create-consumer.ts';
+import { closeOnFailure } from '../close-on-failure.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
 import { loadEngine } from '../load-engine.ts';
@@ -11,19 +13,21 @@ import { printStarted } from '../started.ts';
 export async function worker(settings: Settings<'worker'>): Promise<void> {
   const logger = loggerOf(settings);
   const engine = await loadEngine(settings, logger);
-  const metrics = await listenMetrics(settings, createMetricsRegistry(engine), logger);
-  const consumer = await createConsumer({ redisUrl: settings.redis, engine, logger });
-  closeOnSignal(
-    async (graceMs) => {
-      await consumer.close(graceMs);
-      await engine.close(graceMs);
-      await metrics?.close();
-    },
-    settings.exitTimeoutSecs * 1000,
-    logger,
-  );
+  let metrics: MetricsServer | undefined;
+  let consumer: Consumer | undefined;
+  const close = async (graceMs: number): Promise<void> => {
+    await consumer?.close(graceMs);
+    await engine.close(graceMs);
+    await metrics?.close();
+  };
+  const { workerId } = await closeOnFailure(close, async () => {
+    metrics = await listenMetrics(settings, createMetricsRegistry(engine), logger);
+    consumer = await createConsumer({ redisUrl: settings.redis, engine, logger });
+    return consumer;
+  });
+  closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
   await printStarted({
-    command: `worker ${consumer.workerId}`,
+    command: `worker ${workerId}`,
     url: undefined,
     metricsUrl: metrics && `${urlOf(settings.metricsAddress, metrics.port)}/metrics`,
     catalog: engine.catalog,

@@ -4,9 +4,10 @@ import { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { Dispatcher } from '../../shared/infer/ports.ts';
 import type { InferRequest } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
+import { assertRequestFits } from '../../shared/infer/validate-request.ts';
 
 /**
- * A dispatcher that counts what its clients see, as the engine does in its own process: the parts of the time travel
+ * Checks requests before they travel and counts what their clients see, as the engine does in its own process: the parts of the time travel
  * back with each answer, and of the requests that ran together one carries the execution.
  */
 export class CountingDispatcher implements Dispatcher {
@@ -23,6 +24,7 @@ export class CountingDispatcher implements Dispatcher {
 
   readonly infer = async (request: InferRequest, call: Call): Promise<InferResponse> => {
     const model = this.#inner.catalog.resolve(request.model, request.version);
+    assertRequestFits(model, request);
     const stats = this.#statsOf(model.name, model.version);
     try {
       const response = await this.#inner.infer(request, call);

@@ -20,7 +20,7 @@ export class ModelLane {
   #waiting: PendingRequest[] = [];
   #rows = 0;
   #bytes = 0;
-  #maxRows = 1;
+  #limits: BundleLimits;
   #lastFlushMs = -Infinity;
   #addsInFlight = 0;
   #decisionDue = false;
@@ -28,13 +28,16 @@ export class ModelLane {
 
   constructor(options: LaneOptions) {
     this.#options = options;
+    this.#limits = { ...options.limits, maxRows: 1 };
   }
 
+  /** `maxRows` is the model's max_batch_size; 0 for a model without a batch dimension, whose requests travel alone. */
   push(request: PendingRequest, maxRows: number): void {
     this.#waiting.push(request);
     this.#rows += request.rows;
     this.#bytes += request.bytes;
-    this.#maxRows = Math.max(1, maxRows);
+    const limit = Math.max(1, maxRows);
+    if (limit !== this.#limits.maxRows) this.#limits = { ...this.#limits, maxRows: limit };
     // At the end of this turn of the loop: what was read from the sockets together leaves together.
     if (!this.#decisionDue) {
       this.#decisionDue = true;
@@ -59,7 +62,7 @@ export class ModelLane {
     const { link, clock } = this.#options;
     // While the line is broken everything waits here; the dispatcher fails it when the break lasts.
     while (link.state.kind === 'up') {
-      const decision = decideFlush(this.#line(), clock.now(), this.#limits());
+      const decision = decideFlush(this.#line(), clock.now(), this.#limits);
       if (decision.kind === 'rest') return;
       if (decision.kind === 'wait') {
         this.#cancelTimer = clock.setTimer(this.#decide, decision.ms);
@@ -80,13 +83,9 @@ export class ModelLane {
     };
   }
 
-  #limits(): BundleLimits {
-    return { ...this.#options.limits, maxRows: this.#maxRows };
-  }
-
   #flush(): void {
     const live = this.#waiting.filter((request) => !request.settled);
-    const requests = live.splice(0, bundleSize(live, this.#limits()));
+    const requests = live.splice(0, bundleSize(live, this.#limits));
     this.#waiting = live;
     this.#rows = 0;
     this.#bytes = 0;

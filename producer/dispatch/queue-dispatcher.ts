@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { Queue } from 'bullmq';
+import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
@@ -11,11 +11,12 @@ import type { Logger } from '../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
-import { cancelKey, QUEUE_PREFIX, queueName, replyKey } from '../../shared/wire/names.ts';
-import { EVENTS_MAX_LENGTH, JOB_OPTIONS, jobId } from '../../shared/wire/queue-options.ts';
+import { cancelKey, replyKey } from '../../shared/wire/names.ts';
 import { CancelWriter } from './cancel-writer.ts';
 import { CatalogFeed } from './catalog-feed.ts';
+import { findLostRequests } from './lost-jobs.ts';
 import { ModelLane } from './model-lane.ts';
+import { ModelQueues } from './model-queues.ts';
 import { type Gauge, type PendingRequest, PendingRequests } from './pending-requests.ts';
 import type { QueueCatalog } from './queue-catalog.ts';
 import { BLOCK_MS, ReplyListener } from './reply-listener.ts';
@@ -92,7 +93,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
   readonly #listener: ReplyListener;
   readonly #cancels: CancelWriter;
   readonly #lanes = new Map<string, ModelLane>();
-  readonly #queues = new Map<string, Queue>();
+  readonly #queues: ModelQueues;
   readonly #gauges = new Map<string, Gauge>();
   readonly #maxRequests: number;
   readonly #maxBytes: number;
@@ -106,6 +107,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
     this.catalog = feed.catalog;
     this.#maxRequests = parts.maxRequestsInFlight ?? 10_000;
     this.#maxBytes = parts.maxBytesInFlight ?? 256 * 1024 * 1024;
+    this.#queues = new ModelQueues(redis, logger);
     this.#cancels = new CancelWriter(redis, link, producer, logger);
     this.#listener = new ReplyListener({
       reader,
@@ -166,7 +168,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
   }
 
   queues(): readonly Queue[] {
-    return this.catalog.names().map((model) => this.#queue(model));
+    return this.catalog.names().map((model) => this.#queues.of(model));
   }
 
   stats() {
@@ -186,7 +188,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       await redis.unlink(replyKey(producer), cancelKey(producer)).catch(() => undefined);
     }
     link.close();
-    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    await this.#queues.close();
     await closeRedis(redis);
   }
 
@@ -255,22 +257,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
     const { redis, link, producer } = this.#parts;
     const bundle = (this.#bundles += 1).toString(36);
     for (const request of requests) request.bundle = bundle;
-    return sendBundle({ redis, link, queue: this.#queue(model), producer, model }, bundle, requests);
-  }
-
-  #queue(model: string): Queue {
-    let queue = this.#queues.get(model);
-    if (!queue) {
-      queue = new Queue(queueName(model), {
-        connection: this.#parts.redis,
-        prefix: QUEUE_PREFIX,
-        streams: { events: { maxLen: EVENTS_MAX_LENGTH } },
-        defaultJobOptions: JOB_OPTIONS,
-      });
-      queue.on('error', (error) => this.#parts.logger.debug({ model, error: error.message }, 'queue error'));
-      this.#queues.set(model, queue);
-    }
-    return queue;
+    return sendBundle({ redis, link, queue: this.#queues.of(model), producer, model }, bundle, requests);
   }
 
   #gauge(model: string, version: string): Gauge {
@@ -288,28 +275,16 @@ class RedisQueueDispatcher implements QueueDispatcher {
     for (const lane of this.#lanes.values()) lane.wake();
   }
 
-  /** Redis came back as another process; jobs that it no longer has are sent again while somebody waits for them. */
+  /** Redis came back as another process; what it has lost is sent again while somebody waits for it. */
   async #resendLost(): Promise<void> {
-    const { link, producer, logger } = this.#parts;
-    const bundles = new Map<string, PendingRequest[]>();
-    for (const request of this.#pending.values()) {
-      if (!request.queued) continue;
-      const requests = bundles.get(request.bundle);
-      if (requests) requests.push(request);
-      else bundles.set(request.bundle, [request]);
-    }
-    for (const [bundle, requests] of bundles) {
-      if (link.state.kind !== 'up') return;
-      const model = requests[0]?.request.model ?? '';
-      try {
-        if (await this.#queue(model).getJob(jobId(producer, bundle))) continue;
-      } catch (error) {
-        logger.warn({ error: String(error) }, 'lost jobs not looked for');
-        return;
-      }
-      const waiting = requests.filter((request) => !request.settled);
-      logger.warn({ model, requests: waiting.length }, 'job lost by redis, sent again');
-      for (const request of waiting) this.#resend(request);
+    const { producer, logger } = this.#parts;
+    try {
+      const lost = await findLostRequests(this.#pending.values(), this.#queues, producer);
+      if (lost.length > 0) logger.warn({ requests: lost.length }, 'requests lost by redis, sent again');
+      for (const request of lost) this.#resend(request);
+    } catch (error) {
+      // They keep their deadlines.
+      logger.warn({ error: String(error) }, 'lost requests not looked for');
     }
   }
 

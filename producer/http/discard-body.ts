@@ -9,7 +9,7 @@ const LINGER_MS = 2_000;
 export function discardBody(request: IncomingMessage): void {
   // Without a body there is nothing to wait for, although `complete` may not be set yet.
   const hasBody = request.headers['transfer-encoding'] !== undefined || request.headers['content-length'] !== undefined;
-  if (request.complete || !hasBody) return;
+  if (request.complete || request.readableEnded || !hasBody) return;
   const timer = setTimeout(() => request.destroy(), LINGER_MS);
   const stop = (): void => clearTimeout(timer);
   request.once('end', stop);

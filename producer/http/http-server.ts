@@ -2,6 +2,8 @@ import http from 'node:http';
 import type { Socket } from 'node:net';
 import type { HttpSettings } from './http-settings.ts';
 
+const CONTENT_TYPE = /^\s*[\w!#$%&'*+.^|~-]+\/[\w!#$%&'*+.^|~-]+\s*(?:;|$)/;
+
 export interface HttpServer {
   readonly server: http.Server;
   /** From now on new requests get 503, and connections close after the answer that they wait for. */
@@ -23,8 +25,12 @@ export function createHttpServer(settings: HttpSettings, handler: http.RequestLi
       connectionsCheckingInterval: Math.min(5_000, Math.max(50, settings.headersTimeoutMs / 2)),
     },
     (request, response) => {
-      if (draining) refuse(response);
-      else handler(request, response);
+      if (draining) {
+        refuse(response);
+        return;
+      }
+      dropOddContentType(request);
+      handler(request, response);
     },
   );
   // A client that asks before it sends is not invited to send what will be refused by its length.
@@ -46,6 +52,12 @@ export function createHttpServer(settings: HttpSettings, handler: http.RequestLi
       timers.forEach(clearTimeout);
     },
   };
+}
+
+/** Content types say nothing here, and Fastify refuses those that it cannot parse, such as a bare word. */
+function dropOddContentType({ headers }: http.IncomingMessage): void {
+  const type = headers['content-type'];
+  if (type !== undefined && !CONTENT_TYPE.test(type)) delete headers['content-type'];
 }
 
 function refuse(response: http.ServerResponse): void {

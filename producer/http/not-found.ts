@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import { discardBody } from './discard-body.ts';
 
 /**
  * Answers paths that no route has with 404, and known paths with the wrong verb with 405 and the right ones. Routes are
@@ -18,6 +19,7 @@ export function registerNotFound(app: FastifyInstance): void {
       if (entry.pattern.test(path)) for (const method of entry.methods) methods.add(method);
     }
     reply.header('x-request-id', request.id);
+    discardBody(request.raw);
     if (methods.size === 0) return reply.code(404).send({ error: 'Not Found' });
     return reply
       .code(405)

@@ -3,10 +3,11 @@ import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Admission } from './admission.ts';
 import { withAdmission } from './with-admission.ts';
 import { withDeadline } from './with-deadline.ts';
-import { withValidation } from './with-validation.ts';
 
 /** Everything around one call, outermost first: this is the one place that lists it. */
 export function createService(dispatcher: Dispatcher, admission: Admission, clock: Clock = systemClock): InferFn {
-  const validated = withValidation(dispatcher.catalog, (request, call) => dispatcher.infer(request, call));
-  return withAdmission(admission, withDeadline(clock, validated));
+  return withAdmission(
+    admission,
+    withDeadline(clock, (request, call) => dispatcher.infer(request, call)),
+  );
 }

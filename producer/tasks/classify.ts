@@ -1,5 +1,5 @@
 import type { Floats } from './floats.ts';
-import { topScores, type LabelScore, type ScoreFunction } from './scores.ts';
+import { onceEach, topScores, type LabelScore, type ScoreFunction } from './scores.ts';
 import { inferOutput, type TaskCall } from './task-call.ts';
 import type { Vector } from './vectors.ts';
 
@@ -29,7 +29,9 @@ export async function classifyFile(task: TaskCall, bytes: Uint8Array, options: C
   const prepared = await task.preprocessor.file(task.model, bytes);
   task.timings.preprocessed(startMs);
   if (!prepared.tensors) return options.topK > 0 ? [{ label: prepared.answer, score: 1 }] : [];
-  return topOf((await inferOutput(task, prepared.tensors)).values, task, options);
+  const { values } = await inferOutput(task, prepared.tensors);
+  // Magika gives several of the model's labels one name.
+  return onceEach(topOf(values, task, { ...options, topK: Infinity })).slice(0, options.topK);
 }
 
 /** The scores of one row of a classifier's output. */

@@ -9,20 +9,18 @@ export type ScoreFunction = 'detect' | 'softmax' | 'sigmoid' | 'none';
 
 type Numbers = Float32Array | Float64Array;
 
-/** The `topK` best labels of one row, best first. Equal scores keep the order of the labels; a label comes once. */
+/** The `topK` best labels of one row, best first. Equal scores keep the order of the labels. */
 export function topScores(row: Numbers, labels: readonly string[], how: ScoreFunction, topK: number): LabelScore[] {
   const scores = scoresOf(row, how);
   const order = Array.from(scores.keys()).sort((a, b) => (scores[b] ?? 0) - (scores[a] ?? 0) || a - b);
-  const best: LabelScore[] = [];
+  const best = topK < order.length ? order.slice(0, topK) : order;
+  return best.map((index) => ({ label: labels[index] ?? `LABEL_${index}`, score: scores[index] ?? 0 }));
+}
+
+/** Each label once, with its best score. `sorted` is best first. */
+export function onceEach(sorted: readonly LabelScore[]): LabelScore[] {
   const seen = new Set<string>();
-  for (const index of order) {
-    if (best.length >= topK) break;
-    const label = labels[index] ?? `LABEL_${index}`;
-    if (seen.has(label)) continue;
-    seen.add(label);
-    best.push({ label, score: scores[index] ?? 0 });
-  }
-  return best;
+  return sorted.filter(({ label }) => !seen.has(label) && seen.add(label));
 }
 
 function scoresOf(row: Numbers, how: ScoreFunction): Numbers {

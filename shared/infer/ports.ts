@@ -35,6 +35,7 @@ export interface ModelCatalog {
 /** Carries requests to an engine, in this process or behind the queue. */
 export interface Dispatcher {
   readonly catalog: ModelCatalog;
+  /** Refuses what does not fit the model (validate-request.ts) without counting it. */
   readonly infer: InferFn;
   /** Whether requests can be carried now; the reason when not. */
   ready(): { ok: true } | { ok: false; reason: string };

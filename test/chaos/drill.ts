@@ -24,6 +24,8 @@ export interface Outcome {
 /** A pool of real processes around one Redis, and a client that sends it requests. */
 export class Drill {
   readonly redis: RedisServer;
+  /** For looking. */
+  readonly queue: Queue;
   readonly #models: string;
   readonly #processes: MillraceProcess[] = [];
   readonly #outcomes: Promise<Outcome>[] = [];
@@ -32,6 +34,8 @@ export class Drill {
   constructor(redis: RedisServer, models: string) {
     this.redis = redis;
     this.#models = models;
+    this.queue = new Queue(queueName(MODEL), { connection: redis.client(), prefix: QUEUE_PREFIX });
+    this.queue.on('error', () => undefined);
   }
 
   worker(): Promise<MillraceProcess> {
@@ -72,22 +76,17 @@ export class Drill {
 
   /** Waits until the worker has a job in hand. */
   async working(worker: MillraceProcess): Promise<void> {
-    const queue = this.queue();
     const name = `${hostname()}:${worker.pid}`;
     await until(`worker ${worker.pid} has work`, async () => {
-      const jobs = await queue.getActive();
+      const jobs = await this.queue.getActive();
       return jobs.some((job) => (job as typeof job | undefined)?.processedBy === name);
     });
-    await queue.close();
-  }
-
-  queue(): Queue {
-    return new Queue(queueName(MODEL), { connection: this.redis.client(), prefix: QUEUE_PREFIX });
   }
 
   async close(): Promise<void> {
     for (const process of this.#processes) process.kill('SIGKILL');
     await Promise.all(this.#processes.map((process) => process.exited));
+    await this.queue.close();
     await this.redis.stop();
     rmSync(this.#models, { recursive: true, force: true });
   }

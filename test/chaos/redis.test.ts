@@ -17,7 +17,7 @@ describe('a pool whose Redis is killed and started again', () => {
     const worker = await drill.worker();
     const producer = await drill.producer();
     const load = drill.load(producer, 60, LOOPS);
-    await until('the pool has answered', async () => (await drill.queue().getCompletedCount()) > 10);
+    await until('the pool has answered', async () => (await drill.queue.getCompletedCount()) > 10);
     await drill.redis.kill();
     await new Promise((resolve) => setTimeout(resolve, 3000));
     const refused = await drill.send(producer, LOOPS);

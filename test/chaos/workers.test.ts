@@ -21,7 +21,7 @@ describe('a pool of worker processes', () => {
     const [victim] = await Promise.all([drill.worker(), drill.worker()]);
     const producer = await drill.producer();
     const load = drill.load(producer, 100, LOOPS);
-    await until('the pool has answered', async () => (await drill.queue().getCompletedCount()) > 20);
+    await until('the pool has answered', async () => (await drill.queue.getCompletedCount()) > 20);
     await drill.working(victim);
     victim.kill('SIGKILL');
     const killedMs = performance.now();
@@ -31,7 +31,7 @@ describe('a pool of worker processes', () => {
     expectAllAnswered(outcomes, 50);
     const lastMs = Math.max(...outcomes.map((outcome) => outcome.endedMs)) - killedMs;
     expect(lastMs).toBeLessThan(13_000);
-    expect(await drill.queue().getJobCountByTypes('active', 'waiting', 'failed')).toBe(0);
+    expect(await drill.queue.getJobCountByTypes('active', 'waiting', 'failed')).toBe(0);
   });
 
   it('goes on when the only one is killed in mid-batch and another is started', async () => {
@@ -54,9 +54,8 @@ describe('a pool of worker processes', () => {
     const other = await drill.worker();
     leaving.kill('SIGTERM');
     expect(await leaving.exited).toBe(0);
-    const queue = drill.queue();
     const name = `:${leaving.pid}`;
-    const stranded = (await queue.getActive()).filter((job) => job.processedBy?.endsWith(name));
+    const stranded = (await drill.queue.getActive()).filter((job) => job.processedBy?.endsWith(name));
     expect(stranded).toEqual([]);
     await Promise.all(sent);
     expectAllAnswered(await drill.outcomes(), 64);
@@ -85,7 +84,7 @@ describe('a pool of worker processes', () => {
     victim.kill('SIGCONT');
     await Promise.all(Array.from({ length: 20 }, () => drill.send(producer, LOOPS)));
     expectAllAnswered(await drill.outcomes(), 20);
-    await until('nothing is left', async () => (await drill.queue().getJobCountByTypes('active', 'waiting')) === 0);
+    await until('nothing is left', async () => (await drill.queue.getJobCountByTypes('active', 'waiting')) === 0);
   });
 
   it('answers 503 with the reason at the deadline when nobody is left', async () => {

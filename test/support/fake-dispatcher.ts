@@ -4,6 +4,7 @@ import type { Call } from '../../shared/infer/call.ts';
 import type { Dispatcher, ModelCatalog, ModelState } from '../../shared/infer/ports.ts';
 import { type InferRequest, NO_PARAMETERS } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
+import { assertRequestFits } from '../../shared/infer/validate-request.ts';
 import type { ReadyModel, TensorSpec } from '../../shared/model/ready-model.ts';
 import { ModelConfigSchema } from '../../shared/proto/generated/model_config_pb.ts';
 import type { Datatype } from '../../shared/tensor/datatype.ts';
@@ -73,6 +74,11 @@ export class FakeDispatcher implements Dispatcher {
   };
 
   readonly infer = (request: InferRequest, call: Call): Promise<InferResponse> => {
+    try {
+      assertRequestFits(this.catalog.resolve(request.model, request.version), request);
+    } catch (error) {
+      return Promise.reject(InferError.from(error));
+    }
     this.seen.push({ request, call });
     const answer = this.#answer(request, call);
     if (this.ignoresCancel) return answer;

@@ -20,6 +20,10 @@ export interface ProcessOptions {
   readonly cwd?: string;
   /** The program and what stands before the arguments. Default: Node on the built command line. */
   readonly command?: readonly string[];
+  /** The user that it runs as; only root may choose another. */
+  readonly uid?: number;
+  /** Where more than the models has to be made ready. */
+  readonly readyTimeoutMs?: number;
 }
 
 export interface Ended {
@@ -41,6 +45,8 @@ export interface MillraceProcess {
   /** The exit code; null when a signal ended it. */
   readonly exited: Promise<number | null>;
   kill(signal: NodeJS.Signals): void;
+  /** What a terminal does on Ctrl-C: the process gets the signal, and so does everything that it started. */
+  killAll(signal: NodeJS.Signals): void;
   /** Sends the signal and waits for the end. Ends it by force when it does not end, and says so. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
@@ -60,10 +66,11 @@ export async function startMillrace(args: readonly string[], options: ProcessOpt
   await new Promise<void>((resolve, reject) => {
     const fail = (what: string) => {
       clearTimeout(timer);
-      run.child.kill('SIGKILL');
+      killGroup(run.child);
       reject(new Error(`millrace ${args.join(' ')} ${what}\n${run.stdout()}${run.stderr()}`));
     };
-    const timer = setTimeout(() => fail(`was not ready within ${READY_TIMEOUT_MS} ms`), READY_TIMEOUT_MS);
+    const { readyTimeoutMs = READY_TIMEOUT_MS } = options;
+    const timer = setTimeout(() => fail(`was not ready within ${readyTimeoutMs} ms`), readyTimeoutMs);
     // The last of the start-up lines is an empty one, so that all of them are there.
     run.onOutput(() => {
       if (!/ is ready\n[^]*\n\n$/.test(run.stdout())) return;
@@ -80,6 +87,7 @@ export async function startMillrace(args: readonly string[], options: ProcessOpt
     stderr: run.stderr,
     exited: run.ended.then(({ code }) => code),
     kill: (signal) => run.child.kill(signal),
+    killAll: (signal) => process.kill(-run.child.pid!, signal),
     stop: async (signal = 'SIGTERM') => {
       run.child.kill(signal);
       return (await endWithin(run, STOP_TIMEOUT_MS)).code;
@@ -107,6 +115,9 @@ function launch(args: readonly string[], options: ProcessOptions): Launched {
     cwd: options.cwd ?? ROOT,
     env: { ...plainEnvironment(), ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own, so that nothing that it started outlives it here.
+    detached: true,
+    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
   });
   running.add(child);
   let stdout = '';
@@ -150,7 +161,7 @@ async function endWithin({ child, ended, stdout, stderr }: Launched, timeoutMs: 
   let timer: NodeJS.Timeout | undefined;
   const tooLate = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      child.kill('SIGKILL');
+      killGroup(child);
       reject(new Error(`millrace did not end within ${timeoutMs} ms\n${stdout()}${stderr()}`));
     }, timeoutMs);
   });
@@ -162,5 +173,14 @@ async function endWithin({ child, ended, stdout, stderr }: Launched, timeoutMs: 
 }
 
 function killLeftovers(): void {
-  for (const child of running) child.kill('SIGKILL');
+  for (const child of running) killGroup(child);
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
 }

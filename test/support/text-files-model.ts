@@ -1,4 +1,4 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { fromJson } from '@bufbuild/protobuf';
 import { createReadyModel } from '../../shared/model/create-ready-model.ts';
 import type { ReadyModel } from '../../shared/model/ready-model.ts';
 import { ModelConfigSchema } from '../../shared/proto/generated/model_config_pb.ts';
@@ -23,15 +23,15 @@ export function modelWithFiles(parts: ModelParts): ReadyModel {
     Object.entries(specs).map(([tensor, [datatype, ...dims]]) => ({
       name: tensor,
       dataType: configTypeOf(datatype),
-      dims: dims.map(BigInt),
+      dims,
     }));
-  const config = create(ModelConfigSchema, {
+  const config = fromJson(ModelConfigSchema, {
     name,
     maxBatchSize,
     input: tensors(inputs),
     output: tensors(outputs).map((output, index) => ({ ...output, labelFilename: index === 0 ? 'labels.txt' : '' })),
     parameters: Object.fromEntries(Object.entries(parameters).map(([key, stringValue]) => [key, { stringValue }])),
-  } satisfies MessageInitShape<typeof ModelConfigSchema>);
+  });
   return createReadyModel({
     config,
     version: '1',

@@ -58,6 +58,11 @@ export class Announcer {
   /** Resolves when the worker is in the directory. */
   async start(): Promise<void> {
     await this.#beat();
+    // Another Redis may know nothing of us, and producers must not think for long that the models are gone.
+    this.#options.link.onRestart(() => {
+      this.#lastBeatMs = -Infinity;
+      void this.#tick();
+    });
     this.#timer = setInterval(() => void this.#tick(), HEARTBEAT_MS / 12);
     this.#timer.unref();
   }

@@ -37,16 +37,16 @@ export function decodeTaskRequest(task: ModelTask, body: Buffer, contentType: st
     if (!forTexts) return { kind: 'bytes', bytes: body, parameters: NO_PARAMETERS };
     return { kind: 'texts', texts: [plainText(body)], single: true, parameters: NO_PARAMETERS };
   }
-  const { inputs, parameters, ...rest } = parseBody(body);
-  const unknown = Object.keys(rest).find((key) => key !== 'options' && rest[key] !== null);
-  if (unknown !== undefined) throw wrong(`unknown key "${unknown}", expected "inputs" and "parameters"`);
-  const decoded = decodeParameters(parameters);
+  const { inputs, parameters, ...beside } = parseBody(body);
+  // `options` are about caches and waiting for the Hub's machines.
+  const decoded = decodeParameters(parameters, { ...beside, options: null });
   if (forTexts) return { kind: 'texts', ...decodeTexts(inputs), parameters: decoded };
   return { kind: 'bytes', bytes: decodeBase64(inputs), parameters: decoded };
 }
 
 /** curl sends JSON under the content type of a form, so a brace at the start is enough. */
 function isJson(body: Buffer, contentType: string): boolean {
+  if (body.length === 0) return false;
   return /^application\/json\b/i.test(contentType) || /^\s*\{/.test(body.toString('latin1', 0, 64));
 }
 
@@ -88,9 +88,10 @@ function decodeBase64(inputs: unknown): Uint8Array {
   throw wrong('"inputs" must be a picture in base64');
 }
 
-function decodeParameters(value: unknown): TaskParameters {
-  if (value === undefined || value === null) return NO_PARAMETERS;
-  if (!isJsonObject(value)) throw wrong(`"parameters" must be an object, got ${kindOf(value)}`);
+/** Clients put parameters under `parameters`, or for vectors beside `inputs`. */
+function decodeParameters(parameters: unknown, beside: JsonObject): TaskParameters {
+  if (!isJsonObject(parameters ?? {})) throw wrong(`"parameters" must be an object, got ${kindOf(parameters)}`);
+  const value: JsonObject = { ...beside, ...(parameters as JsonObject | null | undefined) }; // checked above
   for (const key of Object.keys(value)) {
     if (value[key] === null || KNOWN_PARAMETERS.includes(key)) continue;
     throw wrong(`parameter "${key}" is not supported; known are ${KNOWN_PARAMETERS.join(', ')}`);

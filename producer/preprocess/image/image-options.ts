@@ -4,7 +4,8 @@ import { InferError } from '../../../shared/errors.ts';
 export interface ImageOptions {
   /**
    * `image_resize`: "pillow" (default, as Pillow 13), "pillow-12" (as Pillow up to 12; differs by 1 of 255 in tall
-   * photos), "fast" (sharp's own resize: a third of the time, and not the same pixels).
+   * photos), "fast" (sharp's own resize: half the CPU for a JPEG of 2 megapixels and more, which is then decoded
+   * smaller, and no gain for other photos; pixels differ by 0.1 to 0.5 of 255 on average and by up to 41).
    */
   readonly resize: 'pillow' | 'pillow-12' | 'fast';
   /** `image_icc`: "ignore" (default, as Pillow) or "convert" embedded profiles to sRGB. */

@@ -6,20 +6,26 @@ import { toGray } from './gray.ts';
 import type { ImagePipeline, Size } from './image-pipeline.ts';
 import { resamplePillow, type Raster } from './pillow-resample.ts';
 import type { PillowFilter } from './pillow-filters.ts';
+import type { ResampleKernel } from './resample-kernel.ts';
 
 /**
  * A file of a picture as the model's input, one row. FP32 inputs travel as UINT8 pixels with their normalisation.
  * @throws InferError INVALID_ARGUMENT for a file that is no picture, broken or beyond the limits.
  */
-export async function prepareImage(bytes: Uint8Array, pipeline: ImagePipeline, limits: ImageLimits): Promise<Tensor> {
+export async function prepareImage(
+  bytes: Uint8Array,
+  pipeline: ImagePipeline,
+  limits: ImageLimits,
+  kernel: ResampleKernel,
+): Promise<Tensor> {
   const image = openImage(bytes, pipeline.options, limits);
-  const kernel = SHARP_KERNELS[pipeline.filter];
-  if (pipeline.options.resize === 'fast' && pipeline.resize && kernel) {
+  const sharpKernel = SHARP_KERNELS[pipeline.filter];
+  if (pipeline.options.resize === 'fast' && pipeline.resize && sharpKernel) {
     const size = await readSize(image, limits);
     const plan = plannedWithin(limits, size, pipeline);
     // sharp would make all of the resized picture, of which the exact way makes only the window.
     if (plan.resized.width * plan.resized.height <= limits.maxPixels) {
-      return toTensor(await resizeFast(image, plan, kernel, limits), plan, pipeline);
+      return toTensor(await resizeFast(image, plan, sharpKernel, limits), plan, pipeline);
     }
   }
   const rgb = await decodeRgb(image, limits);
@@ -27,7 +33,7 @@ export async function prepareImage(bytes: Uint8Array, pipeline: ImagePipeline, l
   const source = pipeline.input.channels === 1 ? toGray(rgb) : rgb;
   const order = pipeline.options.resize === 'pillow-12' ? 'pillow-12' : 'pillow-13';
   const { width, height } = plan.resized;
-  return toTensor(resamplePillow(source, width, height, pipeline.filter, plan.window, order), plan, pipeline);
+  return toTensor(resamplePillow(kernel, source, width, height, pipeline.filter, plan.window, order), plan, pipeline);
 }
 
 /** The kernels of sharp that come near Pillow's. */

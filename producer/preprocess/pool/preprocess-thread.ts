@@ -2,6 +2,7 @@ import { move, transferableSymbol, valueSymbol } from 'piscina';
 import { InferError } from '../../../shared/errors.ts';
 import { configureSharp } from '../image/decode.ts';
 import { prepareImage } from '../image/prepare-image.ts';
+import { ResampleKernel } from '../image/resample-kernel.ts';
 import { prepareTexts } from '../text/prepare-texts.ts';
 import { TokenizerCache } from '../text/tokenizer-cache.ts';
 import type { ThreadReply, ThreadTask } from './messages.ts';
@@ -10,6 +11,7 @@ type TaskOf<Kind> = Extract<ThreadTask, { kind: Kind }>;
 
 /** The whole state of a preprocessing thread. */
 const tokenizers = new TokenizerCache();
+const kernel = new ResampleKernel();
 configureSharp();
 
 /** The entry that the pool calls in its threads. Never rejects. */
@@ -24,7 +26,7 @@ export default async function preprocess(task: ThreadTask): Promise<ThreadReply>
 }
 
 async function image({ bytes, pipeline, limits }: TaskOf<'image'>): Promise<ThreadReply> {
-  return { status: 'image', tensor: await prepareImage(bytes, pipeline, limits) };
+  return { status: 'image', tensor: await prepareImage(bytes, pipeline, limits, kernel) };
 }
 
 function texts(task: TaskOf<'texts'>): ThreadReply {

@@ -31,8 +31,8 @@ interface Lite0Int8 {
 }
 
 describe('efficientnet_lite0_int8', () => {
-  const photos = sharedModelJson<Lite0>('efficientnet_lite0/expected.json').samples;
-  const { samples, tolerance } = sharedModelJson<Lite0Int8>('efficientnet_lite0_int8/expected.json');
+  const photos = (sharedModelJson('efficientnet_lite0/expected.json') as Lite0).samples;
+  const { samples, tolerance } = sharedModelJson('efficientnet_lite0_int8/expected.json') as Lite0Int8;
 
   test.each(photos)("$file becomes Pillow's bytes", async ({ file, crop_u8 }) => {
     const model = examples.engine.catalog.resolve('efficientnet_lite0_int8', '');
@@ -50,22 +50,29 @@ describe('efficientnet_lite0_int8', () => {
     if (fp32_top1_probability > 0.5) expect(answer[0]!.label).toBe(fp32_top1);
     const base64 = { inputs: photo.toString('base64'), parameters: { top_k: 1000 } };
     const all = new Map((await post<LabelScore[]>(url, base64)).map(({ label, score }) => [label, score]));
+    // "crane" is a bird and a machine.
+    expect(all.size).toBe(999);
     for (const { label, probability } of top5) {
       expect(Math.abs(all.get(label)! - probability)).toBeLessThanOrEqual(tolerance.probability);
     }
-    // crane and maillot stand for two numbers each and are answered once.
-    expect(all.size).toBe(998);
   });
 });
 
 interface Minilm {
   readonly tolerance: Readonly<Record<string, number>>;
   readonly similarity_matrix_reference: readonly (readonly number[])[];
-  readonly samples: readonly { readonly text: string; readonly input_ids: number[]; readonly embedding: number[] }[];
+  /** `text` is null where samples/sentences.json has it alone. */
+  readonly samples: readonly {
+    readonly text: string | null;
+    readonly input_ids: number[];
+    readonly embedding: number[];
+  }[];
 }
 
 describe('minilm', () => {
-  const { samples, tolerance, similarity_matrix_reference } = sharedModelJson<Minilm>('minilm/expected.json');
+  const { tolerance, similarity_matrix_reference, ...expected } = sharedModelJson('minilm/expected.json') as Minilm;
+  const texts = JSON.parse(exampleFile('texts/sentences.json').toString()) as string[];
+  const samples = expected.samples.map((sample, index) => ({ ...sample, text: texts[index]! }));
   const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
   const embed = (inputs: string | string[]) => post<number[]>('/models/minilm', { inputs });
 
@@ -78,7 +85,7 @@ describe('minilm', () => {
   });
 
   test('vectors, alone and together', async () => {
-    const together = (await embed(samples.map(({ text }) => text))) as unknown as number[][];
+    const together = (await embed(texts)) as unknown as number[][];
     expect(together).toHaveLength(samples.length);
     for (const [i, { text, embedding }] of samples.entries()) {
       const alone = await embed(text);
@@ -107,7 +114,9 @@ interface Magika {
 }
 
 describe('magika', () => {
-  const { samples, tolerance } = sharedModelJson<Magika>('magika/expected.json');
+  /** The names that Magika's own API gives for some of the model's labels. */
+  const renamed: Partial<Record<string, string>> = { randombytes: 'unknown', randomtxt: 'txt' };
+  const { samples, tolerance } = sharedModelJson('magika/expected.json') as Magika;
 
   test.each(samples)('$file is $api_label', async ({ file, api_label, top3, ...input }) => {
     const bytes = sharedModelFile(`magika/${file}`);
@@ -120,9 +129,8 @@ describe('magika', () => {
     const answer = await post<LabelScore[]>('/models/magika', bytes);
     expect(answer[0]!.label).toBe(api_label);
     for (const { label, probability } of top3) {
-      const found = answer.find((entry) => entry.label === label);
-      if (found) expect(Math.abs(found.score - probability)).toBeLessThanOrEqual(tolerance.probability_batch_1);
-      else expect(probability).toBeLessThan(0.01);
+      const { score } = answer.find((entry) => entry.label === (renamed[label] ?? label))!;
+      expect(Math.abs(score - probability)).toBeLessThanOrEqual(tolerance.probability_batch_1);
     }
   });
 });
@@ -141,7 +149,7 @@ interface V2Answer {
 }
 
 test('digits_mlp, all samples in one request', async () => {
-  const { samples, tolerance } = sharedModelJson<Digits>('digits_mlp/expected.json');
+  const { samples, tolerance } = sharedModelJson('digits_mlp/expected.json') as Digits;
   const data = samples.flatMap(({ pixels }) => pixels);
   const inputs = [{ name: 'pixels', datatype: 'FP32', shape: [samples.length, 64], data }];
   const { outputs } = await post<V2Answer>('/v2/models/digits_mlp/infer', { inputs });

@@ -150,6 +150,22 @@ test('answers headers that are too large with 431', async () => {
   expect(connection.received).toMatch(/^HTTP\/1\.1 431 /);
 });
 
+test.each(['binary', '/', 'a b/c', '; x=1', 'image/png; q'])('reads a body whose content type is %j', async (type) => {
+  await start();
+  const connection = new RawConnection(port);
+  connection.sendInfer('m', GOOD, `Content-Type: ${type}\r\n`);
+  await connection.until(/"data":\[1,2,3\]/);
+  connection.socket.destroy();
+});
+
+test('refuses a path that does not exist without waiting for its body', async () => {
+  await start();
+  const connection = new RawConnection(port);
+  connection.send('POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n');
+  await connection.until(/^HTTP\/1\.1 404 /);
+  await connection.untilClosed();
+});
+
 test('keeps a connection through good and refused requests', async () => {
   await start();
   const connection = new RawConnection(port);

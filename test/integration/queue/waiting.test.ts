@@ -127,7 +127,10 @@ describe('a request that waits in the queue', () => {
       code: 'UNAVAILABLE',
     });
     await closed;
-    await expect(answer).rejects.toMatchObject({ code: 'UNAVAILABLE', message: expect.stringMatching(/shut down/) as string });
+    await expect(answer).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringMatching(/shut down/) as string,
+    });
   });
 
   it('is answered during the grace time of a closing producer', async () => {

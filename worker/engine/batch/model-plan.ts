@@ -1,3 +1,4 @@
+import type { RequestContract } from '../../../shared/infer/validate-request.ts';
 import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.ts';
 import { byteSizeOf } from '../../../shared/tensor/datatype.ts';
 
@@ -17,8 +18,8 @@ export interface ModelPlan {
   readonly batched: boolean;
   /** Most rows of one request and of one run; 1 without a batch dimension. */
   readonly maxRows: number;
-  /** Why the model takes one row at a time although its config says more; '' when it keeps to its config. */
-  readonly oneRowReason: string;
+  /** What every request is checked against. */
+  readonly contract: RequestContract;
   readonly inputs: readonly TensorPlan[];
   readonly outputs: readonly TensorPlan[];
   readonly outputNames: readonly string[];
@@ -29,14 +30,17 @@ export interface ModelPlan {
 /** `oneRowReason` limits the model to one row at a time. */
 export function createModelPlan(model: ReadyModel, oneRowReason = ''): ModelPlan {
   const batched = model.maxBatchSize > 0;
+  const maxRows = oneRowReason === '' ? Math.max(1, model.maxBatchSize) : 1;
+  const { name, inputs, outputs } = model;
+  const note = oneRowReason === '' ? {} : { batchNote: oneRowReason };
   return {
     model: model.name,
     version: model.version,
     batched,
-    maxRows: oneRowReason === '' ? Math.max(1, model.maxBatchSize) : 1,
-    oneRowReason,
-    inputs: model.inputs.map(planTensor),
-    outputs: model.outputs.map(planTensor),
+    maxRows,
+    contract: { name, maxBatchSize: batched ? maxRows : 0, inputs, outputs, ...note },
+    inputs: inputs.map(planTensor),
+    outputs: outputs.map(planTensor),
     outputNames: model.outputs.map((spec) => spec.name),
     oneGroup: model.inputs.every((spec) => !spec.optional && !spec.shape.slice(batched ? 1 : 0).includes(-1)),
   };

@@ -3,9 +3,10 @@ import type { Call } from '../../../shared/infer/call.ts';
 import type { ModelStats } from '../../../shared/infer/model-stats.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
+import { assertRequestFits } from '../../../shared/infer/validate-request.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
-import { checkInputs, orderInputs } from '../batch/check-request.ts';
 import { groupKey } from '../batch/group-key.ts';
+import { orderInputs, rowsOf } from '../batch/order-inputs.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import type { DeadlineSweep } from './deadline-sweep.ts';
 import { deadlineError } from './deadline-sweep.ts';
@@ -52,8 +53,9 @@ export class OpenRequests {
   admit(request: InferRequest, call: Call, line: WaitingLine): Promise<InferResponse> {
     return new Promise((resolve, reject) => {
       // An error thrown in here rejects the promise.
-      const inputs = orderInputs(this.#plan, request);
-      const rows = checkInputs(this.#plan, inputs);
+      assertRequestFits(this.#plan.contract, request);
+      const inputs = orderInputs(this.#plan, request.inputs);
+      const rows = rowsOf(this.#plan, inputs);
       this.#assertRoom(line.pending());
       const nowMs = this.#clock.now();
       if (call.error === undefined && call.deadlineMs <= nowMs) call.cancel(deadlineError(call));

@@ -67,7 +67,7 @@ describe('readTexts', () => {
       sizes.push(request.inputs[0]!.shape[0]!);
       return infer(request, call);
     });
-    const texts = [...'abcdefghijk'];
+    const texts = 'a b c d e f g h i j k'.split(' ');
     const results = await readTexts(task, texts);
     expect(results.map(({ vectors }) => String.fromCharCode(vectors[0] as number))).toEqual(texts);
     expect(sizes.sort()).toEqual([1, 2, 2, 2, 2, 2]);

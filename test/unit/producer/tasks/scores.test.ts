@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { topScores } from '../../../../producer/tasks/scores.ts';
+import { onceEach, topScores } from '../../../../producer/tasks/scores.ts';
 
 const labels = ['a', 'b', 'c'];
 
@@ -29,8 +29,16 @@ describe('topScores', () => {
     expect(topScores(Float32Array.of(1000, 0), labels, 'detect', 1)).toEqual([{ label: 'a', score: 1 }]);
   });
 
-  test('gives a label that stands for several numbers once, and numbers without a label a name', () => {
-    const best = topScores(Float32Array.of(0.5, 0.3, 0.15, 0.05), ['x', 'x', 'y'], 'detect', 5);
-    expect(best.map(({ label }) => label)).toEqual(['x', 'y', 'LABEL_3']);
+  test('gives numbers without a label a name', () => {
+    const best = topScores(Float32Array.of(0.5, 0.3, 0.2), ['x', 'y'], 'detect', 5);
+    expect(best.map(({ label }) => label)).toEqual(['x', 'y', 'LABEL_2']);
   });
+});
+
+test('onceEach keeps the best score of a label that stands for several numbers', () => {
+  const sorted = topScores(Float32Array.of(0.2, 0.3, 0.5), ['x', 'y', 'x'], 'detect', 5);
+  expect(onceEach(sorted)).toEqual([
+    { label: 'x', score: 0.5 },
+    { label: 'y', score: Math.fround(0.3) },
+  ]);
 });

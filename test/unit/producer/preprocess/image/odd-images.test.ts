@@ -1,12 +1,16 @@
+import { readFileSync } from 'node:fs';
 import { crc32, deflateSync } from 'node:zlib';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { configureSharp, DEFAULT_IMAGE_LIMITS } from '../../../../../producer/preprocess/image/decode.ts';
 import { parseImagePipeline, type ImagePipeline } from '../../../../../producer/preprocess/image/image-pipeline.ts';
 import { prepareImage } from '../../../../../producer/preprocess/image/prepare-image.ts';
+import { ResampleKernel } from '../../../../../producer/preprocess/image/resample-kernel.ts';
 import { modelWithFiles } from '../../../../support/text-files-model.ts';
 
 beforeAll(configureSharp);
+
+const kernel = new ResampleKernel();
 
 /** Pixels as they are, in any size: what the decoder gave. */
 function asDecoded(parameters: Record<string, string> = {}): ImagePipeline {
@@ -35,7 +39,7 @@ function clip(parameters: Record<string, string> = {}, channels: 1 | 3 = 3): Ima
 }
 
 const prepare = (bytes: Uint8Array, pipeline = asDecoded(), limits = DEFAULT_IMAGE_LIMITS) =>
-  prepareImage(bytes, pipeline, limits);
+  prepareImage(bytes, pipeline, limits, kernel);
 
 const RED = [254, 0, 0];
 const GREEN = [0, 128, 1];
@@ -143,9 +147,7 @@ describe('kinds of pixels all become RGB', () => {
 
   test('WebP, AVIF and GIF', async () => {
     for (const format of ['webp', 'avif', 'gif'] as const) {
-      const bytes = await quadrantPicture()
-        .toFormat(format, { lossless: true } as object)
-        .toBuffer();
+      const bytes = await quadrantPicture().toFormat(format, { lossless: true }).toBuffer();
       expect((await prepare(bytes)).shape).toEqual([1, 3, 20, 40]);
     }
   });
@@ -333,6 +335,19 @@ describe('sizes', () => {
     expect([...data]).toEqual([...plane, ...plane, ...plane]);
   });
 });
+
+test.each(['coffee.png', 'camera.png', 'chelsea.png', 'rocket.jpg'])(
+  'the fast way stays near the exact one: %s',
+  async (name) => {
+    const photo = readFileSync(new URL(`../../../../../examples/photos/${name}`, import.meta.url));
+    const exact = await prepare(photo, clip());
+    const fast = await prepare(photo, clip({ image_resize: 'fast' }));
+    expect(fast).toMatchObject({ name: exact.name, shape: exact.shape, pixels: exact.pixels });
+    const differences = exact.data.map((value, i) => Math.abs(value - fast.data[i]!));
+    expect(differences.reduce((most, difference) => Math.max(most, difference), 0)).toBeLessThanOrEqual(8);
+    expect(differences.reduce((sum, difference) => sum + difference, 0) / differences.length).toBeLessThan(0.3);
+  },
+);
 
 describe('colour profiles', () => {
   test('are ignored as Pillow does, or converted where the model says so', async () => {

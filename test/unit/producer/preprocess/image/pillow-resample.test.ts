@@ -4,7 +4,10 @@ import sharp from 'sharp';
 import { describe, expect, test } from 'vitest';
 import type { PillowFilter } from '../../../../../producer/preprocess/image/pillow-filters.ts';
 import { resamplePillow, type Raster } from '../../../../../producer/preprocess/image/pillow-resample.ts';
+import { ResampleKernel } from '../../../../../producer/preprocess/image/resample-kernel.ts';
 import { toGray } from '../../../../../producer/preprocess/image/gray.ts';
+
+const kernel = new ResampleKernel();
 
 type Mode = 'RGB' | 'L' | 'CMYK';
 
@@ -58,7 +61,7 @@ describe.each([
 
   test.each(cases)('$name $mode $filter to $width x $height', async ({ name, mode, filter, width, height, sha256 }) => {
     const source = inMode(await photo(name), mode);
-    const { data } = resamplePillow(source, width, height, filter, undefined, order);
+    const { data } = resamplePillow(kernel, source, width, height, filter, undefined, order);
     expect(createHash('sha256').update(data).digest('hex')).toBe(sha256);
   });
 
@@ -81,10 +84,10 @@ describe('a window', () => {
       [1000, 900, { left: 500, top: 890, width: 77, height: 10 }],
       [590, 100, { left: 100, top: 50, width: 200, height: 50 }],
     ] as const) {
-      const whole = resamplePillow(source, width, height, filter);
-      const part = resamplePillow(source, width, height, filter, window);
+      const whole = resamplePillow(kernel, source, width, height, filter);
+      const part = resamplePillow(kernel, source, width, height, filter, window);
       expect(part).toMatchObject({ width: window.width, height: window.height, channels: 3 });
-      expect(Buffer.compare(part.data, resamplePillow(whole, width, height, 'box', window).data)).toBe(0);
+      expect(Buffer.compare(part.data, resamplePillow(kernel, whole, width, height, 'box', window).data)).toBe(0);
     }
   });
 });

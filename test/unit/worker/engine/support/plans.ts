@@ -22,14 +22,21 @@ export function tensorPlan(
 
 /** A batching model with the input `x` and the output `y`, both FP32 with rows of one variable dimension. */
 export function modelPlan(overrides: Partial<ModelPlan> = {}): ModelPlan {
+  const inputs = overrides.inputs ?? [tensorPlan('x', 'FP32', [-1, -1])];
   const outputs = overrides.outputs ?? [tensorPlan('y', 'FP32', [-1, -1])];
+  const { maxRows = 8, batched = true } = overrides;
   return {
     model: 'm',
     version: '1',
     batched: true,
     maxRows: 8,
-    oneRowReason: '',
-    inputs: [tensorPlan('x', 'FP32', [-1, -1])],
+    contract: {
+      name: 'm',
+      maxBatchSize: batched ? maxRows : 0,
+      inputs: inputs.map(({ spec }) => spec),
+      outputs: outputs.map(({ spec }) => spec),
+    },
+    inputs,
     outputs,
     outputNames: outputs.map(({ spec }) => spec.name),
     oneGroup: false,

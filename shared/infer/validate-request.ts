@@ -1,16 +1,23 @@
-import { InferError } from '../../shared/errors.ts';
-import type { InferRequest } from '../../shared/infer/request.ts';
-import type { ReadyModel, TensorSpec } from '../../shared/model/ready-model.ts';
-import { assertTensorData } from '../../shared/tensor/byte-length.ts';
-import type { Tensor } from '../../shared/tensor/tensor.ts';
-import { shownNames, shownShape, shownText } from '../../shared/tensor/text.ts';
+import { InferError } from '../errors.ts';
+import type { ReadyModel, TensorSpec } from '../model/ready-model.ts';
+import { assertTensorData } from '../tensor/byte-length.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { shownNames, shownShape, shownText } from '../tensor/text.ts';
+import type { InferRequest } from './request.ts';
+
+/** What a request has to fit. */
+export type RequestContract = Pick<ReadyModel, 'name' | 'maxBatchSize' | 'inputs' | 'outputs'> & {
+  /** Why fewer rows are taken than the config says; added to the refusal. */
+  readonly batchNote?: string;
+};
 
 /**
  * Checks a request against the model it is for: inputs by name, datatype, shape and size, one batch size, outputs by
- * name. Behind it a request fits its model.
+ * name. Behind it a request fits its model. Both sides of the queue call it: the producer before a request costs
+ * anything, the engine because a job on Redis is not trusted and a wrong length would shift the rows of its companions.
  * @throws InferError INVALID_ARGUMENT naming model, tensor, what was expected and what was given.
  */
-export function assertRequestFits(model: ReadyModel, request: InferRequest): void {
+export function assertRequestFits(model: RequestContract, request: InferRequest): void {
   assertInputNames(model, request.inputs);
   for (const tensor of request.inputs) {
     const spec = findSpec(model.inputs, tensor.name);
@@ -26,7 +33,7 @@ function findSpec(specs: readonly TensorSpec[], name: string): TensorSpec | unde
   return undefined;
 }
 
-function assertInputNames(model: ReadyModel, inputs: readonly Tensor[]): void {
+function assertInputNames(model: RequestContract, inputs: readonly Tensor[]): void {
   for (let i = 0; i < inputs.length; i++) {
     const name = inputs[i]?.name ?? '';
     if (!findSpec(model.inputs, name)) {
@@ -48,13 +55,16 @@ function assertInputNames(model: ReadyModel, inputs: readonly Tensor[]): void {
   }
 }
 
-function assertInputFits(model: ReadyModel, spec: TensorSpec, tensor: Tensor): void {
+function assertInputFits(model: RequestContract, spec: TensorSpec, tensor: Tensor): void {
   const where = `model ${model.name}, input ${spec.name}`;
   if (tensor.datatype !== spec.datatype) {
     throw invalid(`${where}: expected datatype ${spec.datatype}, got ${tensor.datatype}`);
   }
   if (!shapeFits(spec.shape, tensor.shape)) {
     throw invalid(`${where}: expected shape ${shownShape(spec.shape)}, got ${shownShape(tensor.shape)}`);
+  }
+  if (tensor.pixels && tensor.datatype !== 'FP32') {
+    throw invalid(`${where}: pixels stand for FP32 values, and the datatype is ${tensor.datatype}`);
   }
   assertTensorData(where, tensor);
 }
@@ -67,7 +77,7 @@ function shapeFits(expected: readonly number[], given: readonly number[]): boole
   return true;
 }
 
-function assertBatchSize(model: ReadyModel, inputs: readonly Tensor[]): void {
+function assertBatchSize(model: RequestContract, inputs: readonly Tensor[]): void {
   const [first] = inputs;
   if (!first) return;
   const rows = first.shape[0] ?? 0;
@@ -79,11 +89,12 @@ function assertBatchSize(model: ReadyModel, inputs: readonly Tensor[]): void {
   }
   if (rows === 0) throw invalid(`model ${model.name}: batch size must be at least 1, got 0`);
   if (rows > model.maxBatchSize) {
-    throw invalid(`model ${model.name}: batch-size must be <= ${model.maxBatchSize}, got ${rows}`);
+    const note = model.batchNote === undefined ? '' : ` (${model.batchNote})`;
+    throw invalid(`model ${model.name}: batch-size must be <= ${model.maxBatchSize}, got ${rows}${note}`);
   }
 }
 
-function assertOutputNames(model: ReadyModel, outputs: readonly string[]): void {
+function assertOutputNames(model: RequestContract, outputs: readonly string[]): void {
   for (let i = 0; i < outputs.length; i++) {
     const name = outputs[i] ?? '';
     if (!findSpec(model.outputs, name)) {

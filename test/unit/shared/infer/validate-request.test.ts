@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { assertRequestFits } from '../../../../producer/service/validate-request.ts';
+import { assertRequestFits } from '../../../../shared/infer/validate-request.ts';
 import { type InferRequest, NO_PARAMETERS } from '../../../../shared/infer/request.ts';
 import type { Tensor } from '../../../../shared/tensor/tensor.ts';
 import { fakeModel, fakeSpec } from '../../../support/fake-dispatcher.ts';
@@ -21,6 +21,20 @@ test('counts the data of a tensor of pixels in elements, not in floats', () => {
   });
   expect(() => assertRequestFits(IMAGE, requestOf([pixels(12)]))).not.toThrow();
   expect(() => assertRequestFits(IMAGE, requestOf([pixels(48)]))).toThrow('expected 12 bytes, got 48');
+});
+
+test('takes pixels for FP32 inputs only', () => {
+  const model = fakeModel('m', { inputs: [fakeSpec('x', 'UINT8', [-1, 2])] });
+  const pixels: Tensor = { name: 'x', datatype: 'UINT8', shape: [1, 2], data: new Uint8Array(2), pixels: PIXELS };
+  expect(() => assertRequestFits(model, requestOf([pixels]))).toThrow('pixels stand for FP32 values');
+});
+
+test('says why fewer rows are taken than the config says', () => {
+  const x: Tensor = { name: 'x', datatype: 'FP32', shape: [2, 1], data: new Uint8Array(8) };
+  const contract = { ...fakeModel('m'), maxBatchSize: 1, batchNote: 'the model cannot batch: so' };
+  expect(() => assertRequestFits(contract, requestOf([x]))).toThrow(
+    'batch-size must be <= 1, got 2 (the model cannot batch: so)',
+  );
 });
 
 test('checks sizes of tensors that no HTTP codec has seen', () => {

@@ -1,0 +1,47 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FIXTURE_MODELS, makeFixtureRepository } from '../fixtures/make-models.ts';
+import { type MillraceProcess, ROOT, startMillrace } from '../support/process.ts';
+import { pythonWithClients, run } from '../support/python.ts';
+
+/** Refused at load, each for a good reason. */
+const NOT_LOADABLE = new Set(['scalar', 'fixed1']);
+
+describe('official Python clients work unchanged', () => {
+  let folder = '';
+  let python = '';
+  let serve: MillraceProcess;
+
+  beforeAll(async () => {
+    python = await pythonWithClients();
+    folder = await mkdtemp(join(tmpdir(), 'millrace-clients-'));
+    makeFixtureRepository(folder, FIXTURE_MODELS.filter((name) => !NOT_LOADABLE.has(name)));
+    const repositories = ['examples/models', folder].map((path) => `--model-repository=${path}`);
+    serve = await startMillrace(['serve', ...repositories, '--log-info=false']);
+  });
+  afterAll(async () => {
+    await serve.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test.each(['test_huggingface.py', 'test_openai.py', 'test_triton.py'])('%s', async (file) => {
+    const args = ['-m', 'pytest', '-q', `test/clients/${file}`];
+    const { code, text } = await run(python, args, { env: { MILLRACE_TEST_URL: serve.url } });
+    expect(code, text).toBe(0);
+  });
+
+  test('the Python of the README runs as it stands', async () => {
+    const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
+    const blocks = [...readme.matchAll(/```python\n([^]*?)```/g)].map(([, code]) => code!);
+    expect(blocks.length).toBeGreaterThan(0);
+    for (const block of blocks) {
+      const code = block
+        .replaceAll('127.0.0.1:8000', new URL(serve.url).host)
+        .replaceAll('"cat.png"', '"examples/photos/chelsea.png"');
+      const output = await run(python, ['-c', code]);
+      expect(output.code, output.text).toBe(0);
+    }
+  });
+});
