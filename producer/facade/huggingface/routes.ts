@@ -28,11 +28,12 @@ export function registerHuggingFaceRoutes(
   context: FacadeContext,
   preprocessor: Preprocessor,
 ): void {
+  const bodyLimit = Math.min(MAX_BODY_BYTES, app.initialConfig.bodyLimit ?? MAX_BODY_BYTES);
   const answer = (request: FastifyRequest<ModelRoute>, reply: FastifyReply) =>
     answerTask(request, reply, context, preprocessor);
-  app.post<ModelRoute>('/models/:model', { bodyLimit: MAX_BODY_BYTES }, answer);
+  app.post<ModelRoute>('/models/:model', { bodyLimit }, answer);
   // Where clients that know the Hub by name go for vectors.
-  app.post<ModelRoute>('/models/:model/pipeline/:task', { bodyLimit: MAX_BODY_BYTES }, answer);
+  app.post<ModelRoute>('/models/:model/pipeline/:task', { bodyLimit }, answer);
   app.get<ModelRoute>('/models/:model', async ({ params }) => {
     const model = context.catalog.resolve(params.model, '');
     const profile = await preprocessor.profile(model);

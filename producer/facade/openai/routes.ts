@@ -21,12 +21,13 @@ type EmbeddingsRoute = FastifyRequest<{ Body: Buffer | undefined }>;
 
 /** OpenAI's API as far as models here can serve it: embeddings, and the list of models. Keys are not looked at. */
 export function registerOpenAiRoutes(app: FastifyInstance, context: FacadeContext, preprocessor: Preprocessor): void {
+  const bodyLimit = Math.min(MAX_BODY_BYTES, app.initialConfig.bodyLimit ?? MAX_BODY_BYTES);
   // A model's `created` is when this server began to know it, in seconds.
   const created = Math.floor(Date.now() / 1000);
   const describe = (id: string) => ({ id, object: 'model', created, owned_by: 'millrace' });
 
   app.setErrorHandler((error, _request, reply) => sendOpenAiError(reply, error, context.logger));
-  app.post<{ Body: Buffer | undefined }>('/v1/embeddings', { bodyLimit: MAX_BODY_BYTES }, (request, reply) =>
+  app.post<{ Body: Buffer | undefined }>('/v1/embeddings', { bodyLimit }, (request, reply) =>
     answerEmbeddings(request, reply, context, preprocessor),
   );
   app.get('/v1/models', () => {

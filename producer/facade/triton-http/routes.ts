@@ -1,7 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
+import type { ModelCatalog } from '../../../shared/infer/ports.ts';
 import { encodeModelConfigJson } from '../../../shared/model/config-json.ts';
+import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
@@ -39,7 +41,7 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
       sendJson(reply, JSON.stringify(modelMetadata(modelOf(request), request.params.version))),
     );
     app.get<ModelRoute>(`${path}/ready`, (request, reply) => {
-      modelOf(request);
+      assertReady(catalog, modelOf(request));
       return reply.send();
     });
     app.get<ModelRoute>(`${path}/config`, (request, reply) =>
@@ -49,6 +51,13 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
       infer(request, request.body, reply, context, settings),
     );
   }
+}
+
+/** A model that can be called is not always ready: behind the queue it may be waiting for its first worker. */
+function assertReady(catalog: ModelCatalog, { name, version }: ReadyModel): void {
+  const found = catalog.list().find((state) => state.name === name && state.version === version);
+  if (found === undefined || found.state === 'READY') return;
+  throw new InferError('UNAVAILABLE', `model ${name} version ${version} is not ready: ${found.reason}`);
 }
 
 /** The largest body of an infer request: without the header that says where the JSON ends, all of it is JSON. */

@@ -53,6 +53,13 @@ describe('health', () => {
     expect((await get('/v2/health/live')).statusCode).toBe(200);
   });
 
+  test('is 503 with the reason for a model that can be called but has no worker', async () => {
+    dispatcher.catalog.list = () => [{ name: 'plain', version: '1', state: 'UNAVAILABLE', reason: 'no worker' }];
+    const response = await get('/v2/models/plain/ready');
+    expect(response.statusCode).toBe(503);
+    expect(errorText(response)).toContain('no worker');
+  });
+
   test('is 404 for an unknown model or version', async () => {
     for (const url of ['/v2/models/no/ready', '/v2/models/plain/versions/9/ready']) {
       const response = await get(url);
