@@ -17,7 +17,10 @@ export interface FacadeContext {
   openCall(reply: FastifyReply, options?: CallOptions): Call;
   /** Answers with an error in the form of Triton, `{"error": text}`; foreign errors are logged and shown as 500. */
   sendError(reply: FastifyReply, error: unknown): void;
-  /** Sends the answer of a call, and ends the connection of a client that stops reading it. */
+  /**
+   * Sends the answer of a call with the reply's status and headers, past Fastify's onSend hooks, and ends the connection
+   * of a client that stops reading it.
+   */
   sendBody(reply: FastifyReply, body: Buffer): void;
   /** Millrace's own version, for server metadata. */
   readonly version: string;

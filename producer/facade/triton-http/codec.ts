@@ -6,7 +6,7 @@ import { encodeJsonData } from '../../../shared/tensor/json-encode.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
 import { classify } from './classification.ts';
-import { parseJsonDocument } from './json-document.ts';
+import type { HeadCache } from './head-cache.ts';
 import { decodeOutputWishes, type OutputWish } from './output-wishes.ts';
 import { decodeRequestParameters } from './parameters.ts';
 import { decodeRawInput } from './raw-request.ts';
@@ -37,6 +37,7 @@ export function decodeInferRequest(
   headerLength: string | undefined,
   model: ReadyModel,
   version: string,
+  heads: HeadCache,
 ): DecodedRequest {
   const jsonLength = headerLength === undefined ? body.length : parseHeaderLength(headerLength, body.length);
   if (headerLength !== undefined && jsonLength === 0) {
@@ -45,7 +46,7 @@ export function decodeInferRequest(
     return { request, wishes: [], binaryByDefault: true, priority: 0, timeoutMs: undefined };
   }
   if (body.length === 0) throw new InferError('INVALID_ARGUMENT', 'the request has no body');
-  const document = parseJsonDocument(body, jsonLength);
+  const document = heads.parse(body, jsonLength);
   const { root } = document;
   const id = decodeId(root.id);
   try {

@@ -8,7 +8,14 @@ import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
-import { decodeInferRequest, type DecodedRequest, encodeInferResponse, withRequestId } from './codec.ts';
+import {
+  decodeInferRequest,
+  type DecodedRequest,
+  type EncodedResponse,
+  encodeInferResponse,
+  withRequestId,
+} from './codec.ts';
+import { HeadCache } from './head-cache.ts';
 import { parseJsonDocument } from './json-document.ts';
 import { modelMetadata, repositoryIndex, serverMetadata } from './metadata.ts';
 
@@ -24,6 +31,7 @@ const HEADER_LENGTH = 'inference-header-content-length';
 /** The KServe v2 protocol over HTTP, as Triton speaks it. Every route, in one list. */
 export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeContext, settings: HttpSettings): void {
   const { catalog } = context;
+  const heads = new HeadCache();
   const modelOf = ({ params }: ModelRequest) => catalog.resolve(params.model, params.version ?? '');
 
   app.get('/v2', (_request, reply) => sendJson(reply, JSON.stringify(serverMetadata(context.version))));
@@ -48,7 +56,7 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
       sendJson(reply, encodeModelConfigJson(modelOf(request).config)),
     );
     app.post<ModelRoute & { Body: Buffer | undefined }>(`${path}/infer`, (request, reply) =>
-      infer(request, request.body, reply, context, settings),
+      infer(request, request.body, reply, context, settings, heads),
     );
   }
 }
@@ -74,6 +82,7 @@ function infer(
   reply: FastifyReply,
   context: FacadeContext,
   settings: HttpSettings,
+  heads: HeadCache,
 ): void {
   assertPlainEncoding(request, reply);
   const { model: name, version = '' } = request.params;
@@ -81,7 +90,7 @@ function infer(
   const headerLength = singleHeader(request.headers[HEADER_LENGTH]);
   const bytes = body ?? Buffer.alloc(0);
   if (Math.min(Number(headerLength), bytes.length) > settings.maxJsonBytes) throw jsonTooLarge(settings.maxJsonBytes);
-  const decoded = decodeInferRequest(bytes, headerLength, model, version);
+  const decoded = decodeInferRequest(bytes, headerLength, model, version, heads);
   const call = context.openCall(reply, decoded);
   context.infer(decoded.request, call).then(
     (response) => {
@@ -95,11 +104,7 @@ function infer(
   );
 }
 
-function sendInferResponse(
-  reply: FastifyReply,
-  { body, jsonLength }: { readonly body: Buffer; readonly jsonLength: number | undefined },
-  context: FacadeContext,
-): void {
+function sendInferResponse(reply: FastifyReply, { body, jsonLength }: EncodedResponse, context: FacadeContext): void {
   if (jsonLength === undefined) {
     reply.header('content-type', 'application/json');
   } else {
