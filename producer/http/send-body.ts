@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import type { Admission } from '../service/admission.ts';
 
@@ -15,13 +16,13 @@ const SMALL_BODY_BYTES = 4 * 1024;
  */
 export function sendBody(reply: FastifyReply, body: Buffer, sendTimeoutMs: number, admission: Admission): void {
   const response = reply.raw;
-  const headers = reply.getHeaders();
+  const headers = reply.getHeaders() as OutgoingHttpHeaders; // what was set with `header`; Fastify types it more widely
   reply.hijack();
   if (response.destroyed) return;
   headers['content-length'] = body.length;
   response.writeHead(response.statusCode, headers);
   if (body.length <= SMALL_BODY_BYTES) {
-    response.end(body.latin1Slice(), 'latin1');
+    response.end(body.toString('latin1'), 'latin1');
     return;
   }
   if (body.length > LARGE_BODY_BYTES) {

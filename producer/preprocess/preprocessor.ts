@@ -51,7 +51,7 @@ export interface Preprocessor {
 /** Photos of cameras and phones begin about here. */
 const LARGE_TASK_BYTES = 1024 * 1024;
 
-/** Starts the threads. sharp is loaded in this thread too: loaded in others alone, it would break when they end. */
+/** Threads start with the first model that needs them. sharp is loaded in this thread too: loaded in others alone, it would break when they end. */
 export function createPreprocessor(options: PreprocessorOptions = {}): Preprocessor {
   const { logger = silentLogger } = options;
   configureSharp();
@@ -94,8 +94,11 @@ class ThreadedPreprocessor implements Preprocessor {
     this.#limits = limits;
   }
 
-  profile(model: ReadyModel): Promise<ModelProfile | undefined> {
-    return this.#profiles.get(model);
+  async profile(model: ReadyModel): Promise<ModelProfile | undefined> {
+    const profile = await this.#profiles.get(model);
+    // Photos and texts are about to come.
+    if (profile !== undefined && profile.task !== 'file-type') this.#pool.start();
+    return profile;
   }
 
   async image(model: ReadyModel, bytes: Uint8Array, call: Call): Promise<Tensor> {

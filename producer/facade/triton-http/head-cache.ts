@@ -3,12 +3,17 @@ import { type JsonDocument, parseJsonDocument } from './json-document.ts';
 const SLOTS = 16;
 const MAX_HEAD_BYTES = 1024;
 
+interface KnownHead {
+  readonly bytes: Buffer;
+  readonly document: JsonDocument;
+}
+
 /**
  * Parses the JSON heads of binary requests, remembering the last few: clients repeat them byte for byte, and comparing is
  * several times cheaper than parsing. Whoever gets a document may get the same again, and must not change it.
  */
 export class HeadCache {
-  readonly #slots: ({ readonly bytes: Buffer; readonly document: JsonDocument } | undefined)[] = new Array(SLOTS);
+  readonly #slots: (KnownHead | undefined)[] = [];
 
   /** As parseJsonDocument. */
   parse(body: Buffer, length: number): JsonDocument {

@@ -58,6 +58,11 @@ export class PreprocessPool {
     return this.#small.length + this.#large.length;
   }
 
+  /** Starts the threads before the first task. */
+  start(): void {
+    if (!this.#closed) this.#threads.start();
+  }
+
   /**
    * Runs a task in a thread. Settles when it is done, or as soon as the call is cancelled or past its deadline.
    * @param byteLength what the task holds in memory, about

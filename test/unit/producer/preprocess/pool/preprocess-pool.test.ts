@@ -19,6 +19,8 @@ class HeldThreads implements Threads {
     this.count = count;
   }
 
+  start(): void {}
+
   run(task: ThreadTask): Promise<ThreadReply> {
     const name = nameOf(task);
     this.started.push(name);
