@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { makeFixtureRepository } from '../fixtures/make-models.ts';
 import { type MillraceProcess, ROOT, startMillrace } from '../support/process.ts';
 
-const WARM_UP = 5_000;
+const WARM_UP = 10_000;
 const REQUESTS = 20_000;
 /** The memory is read this often while the requests run; the medians of a quarter of the readings are compared. */
 const READ_EVERY = 100;

@@ -17,7 +17,10 @@ describe('official Python clients work unchanged', () => {
   beforeAll(async () => {
     python = await pythonWithClients();
     folder = await mkdtemp(join(tmpdir(), 'millrace-clients-'));
-    makeFixtureRepository(folder, FIXTURE_MODELS.filter((name) => !NOT_LOADABLE.has(name)));
+    makeFixtureRepository(
+      folder,
+      FIXTURE_MODELS.filter((name) => !NOT_LOADABLE.has(name)),
+    );
     const repositories = ['examples/models', folder].map((path) => `--model-repository=${path}`);
     serve = await startMillrace(['serve', ...repositories, '--log-info=false']);
   });

@@ -26,7 +26,11 @@ describe('millrace --help', () => {
     expect(shown).toEqual(COMMAND_FLAGS[command].map((key) => FLAGS[key].name));
     for (const key of COMMAND_FLAGS[command]) {
       const flag: Flag = FLAGS[key];
-      const row = stdout.slice(stdout.indexOf(`  --${flag.name}=`)).split('\n').slice(0, 2).join('\n');
+      const row = stdout
+        .slice(stdout.indexOf(`  --${flag.name}=`))
+        .split('\n')
+        .slice(0, 2)
+        .join('\n');
       expect(row).toContain(`--${flag.name}=${flag.value}`);
       expect(row).toContain(flag.help);
       expect(row).toContain(environmentName(flag));

@@ -40,15 +40,15 @@ export interface MillraceProcess {
   /** The page of metrics; '' where they are switched off. */
   readonly metricsUrl: string;
   readonly pid: number;
-  stdout(): string;
-  stderr(): string;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
   /** The exit code; null when a signal ended it. */
   readonly exited: Promise<number | null>;
-  kill(signal: NodeJS.Signals): void;
+  readonly kill: (signal: NodeJS.Signals) => void;
   /** What a terminal does on Ctrl-C: the process gets the signal, and so does everything that it started. */
-  killAll(signal: NodeJS.Signals): void;
+  readonly killAll: (signal: NodeJS.Signals) => void;
   /** Sends the signal and waits for the end. Ends it by force when it does not end, and says so. */
-  stop(signal?: NodeJS.Signals): Promise<number | null>;
+  readonly stop: (signal?: NodeJS.Signals) => Promise<number | null>;
 }
 
 const running = new Set<ChildProcess>();
@@ -103,9 +103,9 @@ export function runMillrace(args: readonly string[], options: ProcessOptions = {
 interface Launched {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
-  stdout(): string;
-  stderr(): string;
-  onOutput(listener: () => void): void;
+  readonly stdout: () => string;
+  readonly stderr: () => string;
+  readonly onOutput: (listener: () => void) => void;
 }
 
 function launch(args: readonly string[], options: ProcessOptions): Launched {
