@@ -7,7 +7,7 @@ import { type MillraceProcess, ROOT, startMillrace } from '../support/process.ts
 import { pythonWithClients, run } from '../support/python.ts';
 
 /** Refused at load, each for a good reason. */
-const NOT_LOADABLE = new Set(['scalar', 'fixed1']);
+const NOT_LOADABLE = new Set(['fixed1']);
 
 describe('official Python clients work unchanged', () => {
   let folder = '';

@@ -24,7 +24,7 @@ interface Answer {
 }
 
 /** Refused at load, each for a good reason. */
-const NOT_LOADABLE = new Set(['scalar', 'fixed1']);
+const NOT_LOADABLE = new Set(['fixed1']);
 
 /** What may differ from answer to answer of one and the same server. */
 const PASSING_HEADERS = ['date', 'x-request-id', 'server-timing'];

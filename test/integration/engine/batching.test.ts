@@ -213,13 +213,18 @@ describe('batching on real models', () => {
   it('serves models without a batch dimension and scalars, one request a run', async () => {
     const io =
       'input { name: "x" data_type: TYPE_FP32 dims: -1 } output { name: "y" data_type: TYPE_FP32 dims: 1 reshape { } }';
-    makeFixtureModel(join(folder.path, 'scalar'), 'scalar', io);
-    const engine = await start('id_nobatch');
+    makeFixtureModel(join(folder.path, 'reshaped'), 'scalar', `name: "reshaped" ${io}`);
+    const engine = await start('id_nobatch', 'scalar');
     const sent = [1, 2, 3].map((value) => send(engine, 'id_nobatch', [f32('x', [1, 2], [value, value])]));
     expect(await Promise.all(sent.map(floatsFrom))).toEqual([1, 2, 3].map((v) => [v, v]));
     expect(statsOf(engine, 'id_nobatch')).toMatchObject({ executionCount: 3 });
-    const sum = await send(engine, 'scalar', [f32('x', [3], [1, 2, 3])]).result;
-    expect([sum.outputs[0]!.shape, floatsOf(sum.outputs[0])]).toEqual([[1], [6]]);
+    for (const [model, shape] of [
+      ['scalar', []],
+      ['reshaped', [1]],
+    ] as const) {
+      const sum = await send(engine, model, [f32('x', [3], [1, 2, 3])]).result;
+      expect([sum.outputs[0]!.shape, floatsOf(sum.outputs[0])]).toEqual([shape, [6]]);
+    }
   });
 
   it('answers a request at its deadline while another runs longer (E01)', async () => {

@@ -18,6 +18,7 @@ describe('validateModelConfig', () => {
     'max_batch_size: 8 dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 100 }',
     'max_batch_size: 8 dynamic_batching { default_queue_policy { timeout_action: REJECT } }',
     input('dims: [ 3, -1 ]'),
+    input('dims: [ ]'),
     input('dims: [ 1 ] reshape { }'),
     input('dims: [ 2, 6 ] reshape { shape: [ 3, 4 ] }'),
     input('dims: [ 2, -1, 6 ] reshape { shape: [ 1, 2, -1, 3, 2 ] }'),
@@ -46,7 +47,6 @@ describe('validateModelConfig', () => {
       'input[0].data_type: 99 has no meaning; known are TYPE_INVALID, TYPE_BOOL,',
     ],
     ['instance_group { kind: 9 }', 'instance_group[0].kind: 9 has no meaning; known are KIND_AUTO, KIND_GPU'],
-    [input(''), 'input "x": dims are missing; a scalar is written dims: [ 1 ] reshape: { shape: [ ] }'],
     [
       input('dims: [ 0, 3 ]'),
       'input "x": dims [ 0, 3 ]: 0 is not a dimension; expected 1 or more, or -1 for any length',
@@ -119,7 +119,7 @@ describe('validateModelConfig', () => {
   });
 
   it('finds every problem, not only the first', () => {
-    expect(problemsOf(`max_batch_size: -1 ${input('')} instance_group { kind: KIND_GPU }`)).toHaveLength(3);
+    expect(problemsOf(`max_batch_size: -1 ${input('dims: 0')} instance_group { kind: KIND_GPU }`)).toHaveLength(3);
   });
 });
 
