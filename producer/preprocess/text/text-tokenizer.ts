@@ -46,9 +46,28 @@ export class TextTokenizer {
   }
 
   encode(text: string): EncodedText {
-    const { ids, token_type_ids: typeIds = [] } = this.#tokenizer.encode(text, { return_token_type_ids: true });
+    const { ids, typeIds } = this.#encodeEnough(text);
     if (ids.length <= this.#maxTokens) return { ids, typeIds };
     return { ids: this.#cut(ids), typeIds: this.#cut(typeIds) };
+  }
+
+  /**
+   * The tokens of the text, or of a part at the side that is kept. A megabyte of text takes seconds, and all but a few
+   * hundred of its tokens would be thrown away. Where the part was cut its tokens may be others than those of the whole,
+   * so it has to give twice as many as are kept.
+   */
+  #encodeEnough(text: string): EncodedText {
+    const enough = 2 * this.#maxTokens + this.#before + this.#after;
+    for (let length = LETTERS_PER_TOKEN * this.#maxTokens; length < text.length; length *= GROWTH) {
+      const encoded = this.#encodeWhole(this.#cutSide === 'left' ? text.slice(-length) : text.slice(0, length));
+      if (encoded.ids.length >= enough) return encoded;
+    }
+    return this.#encodeWhole(text);
+  }
+
+  #encodeWhole(text: string): EncodedText {
+    const { ids, token_type_ids: typeIds = [] } = this.#tokenizer.encode(text, { return_token_type_ids: true });
+    return { ids, typeIds };
   }
 
   /** Takes tokens of the text away and keeps the special ones at both ends. */
@@ -61,3 +80,7 @@ export class TextTokenizer {
 }
 
 const PROBE = 'a';
+
+/** Three times what a token of English has, so that the first part is mostly enough. */
+const LETTERS_PER_TOKEN = 16;
+const GROWTH = 4;
