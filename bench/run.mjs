@@ -50,7 +50,7 @@ const rest = args.filter(
   (arg, index) => !['--servers', '--name'].includes(arg) && !['--servers', '--name'].includes(args[index - 1]),
 );
 run(
-  'python3',
+  join(peers, '.venvs', 'raw', 'bin', 'python'),
   [
     'bench/peers.py',
     peers,

@@ -213,7 +213,8 @@ export class ModelConsumer {
   #onError(worker: Worker, error: Error): void {
     const { model, redis, logger } = this.#options;
     logger.warn({ model, error: error.message }, 'queue worker error');
-    if (!(error instanceof SyntaxError)) return;
+    // What BullMQ throws at a job that it cannot parse: text that is not JSON, or `null` for options.
+    if (!(error instanceof SyntaxError || error instanceof TypeError)) return;
     markUnreadableJobs(worker, redis).then(
       (jobs) => logger.warn({ model, jobs }, 'unreadable jobs marked'),
       (cause: unknown) => logger.warn({ model, error: String(cause) }, 'unreadable jobs not marked'),

@@ -56,8 +56,7 @@ export async function runBundle(context: BundleContext, bundle: DecodedBundle): 
   };
   for (const { sequence, error } of bundle.refused) refuse(sequence, error);
 
-  const live = await dropAbandoned(context, bundle, outcome);
-  const payloads = live.length === 0 ? new Map<string, Buffer>() : await readPayloads(context.redis, live);
+  const { live, payloads } = await fetchLive(context, bundle, outcome);
   for (const item of live) {
     if (context.draining()) outcome.unstarted.add(item.sequence);
     else sends.push(runItem(context, bundle.producer, item, payloads, outcome, refuse));
@@ -66,25 +65,25 @@ export async function runBundle(context: BundleContext, bundle: DecodedBundle): 
   return outcome;
 }
 
-/** Requests whose deadline has passed or whose caller has gone leave here, before their tensors are fetched. */
-async function dropAbandoned(
+/**
+ * Requests whose deadline has passed or whose caller has gone leave here. Who has gone is asked in the same round trip
+ * that fetches the tensors: it is one for every bundle, and they are few.
+ */
+async function fetchLive(
   { redis, link }: BundleContext,
   { producer, items }: DecodedBundle,
   outcome: BundleOutcome,
-): Promise<BundleItem[]> {
+): Promise<{ live: BundleItem[]; payloads: ReadonlyMap<string, Buffer> }> {
   const nowMs = link.now();
   const inTime = items.filter((item) => item.deadlineMs > nowMs);
-  const cancelled =
+  const sequences = inTime.map((item) => item.sequence);
+  const [cancelled, payloads] =
     inTime.length === 0
-      ? new Set<number>()
-      : await readCancelled(
-          redis,
-          producer,
-          inTime.map((item) => item.sequence),
-        );
+      ? [new Set<number>(), new Map<string, Buffer>()]
+      : await Promise.all([readCancelled(redis, producer, sequences), readPayloads(redis, inTime)]);
   const live = inTime.filter((item) => !cancelled.has(item.sequence));
   outcome.dropped += items.length - live.length;
-  return live;
+  return { live, payloads };
 }
 
 async function readPayloads(redis: Redis, items: readonly BundleItem[]): Promise<Map<string, Buffer>> {
