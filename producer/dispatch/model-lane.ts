@@ -1,7 +1,7 @@
 import { InferError } from '../../shared/errors.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
-import { type BundleLimits, bundleSize, decideFlush } from './coalesce-policy.ts';
+import { type BundleLimits, bundleSize, decideFlush, rowsPerBundle } from './coalesce-policy.ts';
 import type { PendingRequest } from './pending-requests.ts';
 
 export interface LaneOptions {
@@ -21,6 +21,8 @@ export class ModelLane {
   #rows = 0;
   #bytes = 0;
   #limits: BundleLimits;
+  /** Moving average of what a run takes, in ms. */
+  #runMs: number | undefined;
   #lastFlushMs = -Infinity;
   #addsInFlight = 0;
   #decisionDue = false;
@@ -31,18 +33,23 @@ export class ModelLane {
     this.#limits = { ...options.limits, maxRows: 1 };
   }
 
-  /** `maxRows` is the model's max_batch_size; 0 for a model without a batch dimension, whose requests travel alone. */
-  push(request: PendingRequest, maxRows: number): void {
+  /** `maxBatchSize` is the model's; 0 for a model without a batch dimension. */
+  push(request: PendingRequest, maxBatchSize: number): void {
     this.#waiting.push(request);
     this.#rows += request.rows;
     this.#bytes += request.bytes;
-    const limit = Math.max(1, maxRows);
+    const limit = rowsPerBundle(maxBatchSize, this.#limits.maxRequests, this.#runMs);
     if (limit !== this.#limits.maxRows) this.#limits = { ...this.#limits, maxRows: limit };
     // At the end of this turn of the loop: what was read from the sockets together leaves together.
     if (!this.#decisionDue) {
       this.#decisionDue = true;
       setImmediate(this.#decide);
     }
+  }
+
+  /** A run of the model has answered and took so long, in ms. */
+  noteRun(ms: number): void {
+    this.#runMs = this.#runMs === undefined ? ms : this.#runMs * 0.8 + ms * 0.2;
   }
 
   /** Looks again, after the line to Redis has come back or the waiting requests were failed. */

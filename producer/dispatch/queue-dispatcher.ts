@@ -115,7 +115,10 @@ class RedisQueueDispatcher implements QueueDispatcher {
       link,
       producer,
       logger,
-      onReply: (reply) => this.#pending.settle(reply),
+      onReply: (reply) => {
+        if ('response' in reply) this.#noteRun(reply.response);
+        this.#pending.settle(reply);
+      },
     });
   }
 
@@ -227,6 +230,13 @@ class RedisQueueDispatcher implements QueueDispatcher {
       'UNAVAILABLE',
       `no worker serves model '${request.model}' now: the request waited ${waitedMs} ms in the queue`,
     );
+  }
+
+  /** Of the requests that ran together one carries the run. */
+  #noteRun({ model, timings }: InferResponse): void {
+    const { executions, computeInputUs, computeInferUs, computeOutputUs } = timings;
+    if (executions === 0) return;
+    this.#lanes.get(model)?.noteRun((computeInputUs + computeInferUs + computeOutputUs) / 1000);
   }
 
   #lane(model: string): ModelLane {

@@ -4,6 +4,7 @@ import {
   bundleSize,
   decideFlush,
   type LineState,
+  rowsPerBundle,
 } from '../../../../producer/dispatch/coalesce-policy.ts';
 
 const limits: BundleLimits = { maxRequests: 32, maxRows: 8, maxBytes: 1000, windowMs: 2, maxAddsInFlight: 4 };
@@ -50,5 +51,19 @@ describe('the size of a bundle', () => {
 
   it('never splits a request over two bundles', () => {
     expect(bundleSize([{ rows: 5, bytes: 1 }, { rows: 5, bytes: 1 }, one], limits)).toBe(1);
+  });
+});
+
+describe('rowsPerBundle', () => {
+  it('is one batch while nothing is known of the model, and where its runs are long', () => {
+    expect(rowsPerBundle(16, 32, undefined)).toBe(16);
+    expect(rowsPerBundle(16, 32, 50)).toBe(16);
+    expect(rowsPerBundle(0, 32, 50)).toBe(1);
+  });
+
+  it('is as many as a bundle takes where runs are short, and never less than one batch', () => {
+    expect(rowsPerBundle(16, 32, 1)).toBe(32);
+    expect(rowsPerBundle(0, 32, 1)).toBe(32);
+    expect(rowsPerBundle(64, 32, 1)).toBe(64);
   });
 });
