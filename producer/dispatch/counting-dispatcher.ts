@@ -2,7 +2,7 @@ import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
 import { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { Dispatcher } from '../../shared/infer/ports.ts';
-import type { InferRequest } from '../../shared/infer/request.ts';
+import { type InferRequest, rowsOf } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
 import { assertRequestFits } from '../../shared/infer/validate-request.ts';
 
@@ -28,7 +28,7 @@ export class CountingDispatcher implements Dispatcher {
     const stats = this.#statsOf(model.name, model.version);
     try {
       const response = await this.#inner.infer(request, call);
-      const rows = model.maxBatchSize > 0 ? (request.inputs[0]?.shape[0] ?? 1) : 1;
+      const rows = rowsOf(model.maxBatchSize > 0, request.inputs);
       stats.recordSuccess(rows, (performance.now() - call.arrivalMs) * 1000, response.timings);
       return response;
     } catch (error) {

@@ -4,7 +4,7 @@ import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
 import type { Dispatcher } from '../../shared/infer/ports.ts';
-import type { InferRequest } from '../../shared/infer/request.ts';
+import { type InferRequest, rowsOf } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
 import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
@@ -140,7 +140,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       let bytes = 0;
       for (const input of request.inputs) bytes += input.data.byteLength;
       this.#assertRoom(bytes);
-      const rows = model.maxBatchSize > 0 ? (request.inputs[0]?.shape[0] ?? 1) : 1;
+      const rows = rowsOf(model.maxBatchSize > 0, request.inputs);
       const pending: PendingRequest = {
         sequence: (this.#sequence += 1),
         request,

@@ -18,3 +18,8 @@ export interface InferRequest {
 }
 
 export const NO_PARAMETERS: Parameters = Object.freeze({});
+
+/** The rows of a request: its batch dimension, or 1 for a model without one. */
+export function rowsOf(batched: boolean, inputs: readonly Tensor[]): number {
+  return batched ? (inputs[0]?.shape[0] ?? 1) : 1;
+}

@@ -5,14 +5,15 @@ import { f32, f32Of } from '../../support/onnx/data.ts';
 import { writeModel } from '../../support/onnx/model.ts';
 import { errorOf, expectError } from './errors.ts';
 import { fp32 } from './tensors.ts';
-import { options, type Workbench } from './workbench.ts';
+import { loadOptions } from '../../support/load-options.ts';
+import type { Workbench } from './workbench.ts';
 import * as graphs from './graphs.ts';
 
 /** Model files, good and bad. */
 export function describeModelFiles({ abilities, pathOf, backend, folder }: Workbench): void {
   describe('model files', () => {
     test('names, datatypes, shapes and names of dimensions are read', async () => {
-      const loaded = await backend().load(options(pathOf('fixed1')));
+      const loaded = await backend().load(loadOptions(pathOf('fixed1')));
       expect(loaded.inputs).toEqual([
         { name: 'x', datatype: 'FP32', typeName: 'tensor(float)', shape: [-1, 4], symbols: ['batch', ''] },
       ]);
@@ -24,7 +25,7 @@ export function describeModelFiles({ abilities, pathOf, backend, folder }: Workb
       'a model of a type that cannot be carried is refused with the reason',
       async () => {
         await expectError(
-          backend().load(options(pathOf('id_bf16'))),
+          backend().load(loadOptions(pathOf('id_bf16'))),
           'INVALID_ARGUMENT',
           /tensor\(bfloat16\).* cannot carry/,
         );
@@ -39,8 +40,8 @@ export function describeModelFiles({ abilities, pathOf, backend, folder }: Workb
       const path = join(folder(), 'broken', name, 'model.onnx');
       mkdirSync(join(folder(), 'broken', name), { recursive: true });
       if (content) writeFileSync(path, content);
-      const first = await errorOf(backend().load(options(path)));
-      const second = await errorOf(backend().load(options(path)));
+      const first = await errorOf(backend().load(loadOptions(path)));
+      const second = await errorOf(backend().load(loadOptions(path)));
       expect(first).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(message) as string });
       expect(first.message).not.toContain(folder());
       expect(second.message).toBe(first.message);
@@ -50,7 +51,7 @@ export function describeModelFiles({ abilities, pathOf, backend, folder }: Workb
       'external data at %s is refused',
       async (location) => {
         const path = externalModel(location);
-        const error = await errorOf(backend().load(options(path)));
+        const error = await errorOf(backend().load(loadOptions(path)));
         expect(error.code).toBe('INVALID_ARGUMENT');
         expect(error.message).not.toContain(folder());
         expect(error.message).not.toContain('/etc');
@@ -58,7 +59,7 @@ export function describeModelFiles({ abilities, pathOf, backend, folder }: Workb
     );
 
     test('external data beside the model is read', async () => {
-      const loaded = await backend().load(options(externalModel('weights.bin')));
+      const loaded = await backend().load(loadOptions(externalModel('weights.bin')));
       const instance = await loaded.createInstance();
       expect(f32Of((await instance.run([fp32('x', [1, 2], 1, 2)], ['y']).result)[0]!.data)).toEqual([41, 42]);
       await instance.close();

@@ -3,7 +3,8 @@ import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { f32Of, i64, i64Of } from '../../support/onnx/data.ts';
 import { errorOf, expectError } from './errors.ts';
 import { fp32, int64 } from './tensors.ts';
-import { options, type Workbench } from './workbench.ts';
+import { loadOptions } from '../../support/load-options.ts';
+import type { Workbench } from './workbench.ts';
 import * as graphs from './graphs.ts';
 
 /** What is refused, and that nothing else suffers from it. */
@@ -50,7 +51,7 @@ export function describeRefusals({ abilities, instanceOf, write, pathOf, backend
     });
 
     test('an error while the model runs does not show where ONNX Runtime was built', async () => {
-      const loaded = await backend().load({ ...options(pathOf(write('reshape', graphs.reshape))) });
+      const loaded = await backend().load({ ...loadOptions(pathOf(write('reshape', graphs.reshape))) });
       const instance = await loaded.createInstance();
       const error = await errorOf(instance.run([fp32('x', [2, 4], 1, 2, 3, 4, 5, 6, 7, 8)], ['y']).result);
       expect(error.message).toMatch(/Input shape:\{2,4\}, requested shape:\{1,4\}/);
@@ -75,7 +76,7 @@ export function describeRefusals({ abilities, instanceOf, write, pathOf, backend
     });
 
     test('an output that is not a tensor is refused', async () => {
-      const loaded = await backend().load(options(pathOf(write('sequence', graphs.sequence))));
+      const loaded = await backend().load(loadOptions(pathOf(write('sequence', graphs.sequence))));
       expect(loaded.outputs.map(({ name, datatype }) => [name, datatype])).toEqual([
         ['y', 'FP32'],
         ['s', undefined],

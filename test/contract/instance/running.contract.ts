@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { f32Of, i64Of } from '../../support/onnx/data.ts';
 import { errorOf, expectError } from './errors.ts';
 import { fp32, int64 } from './tensors.ts';
-import { options, type Workbench } from './workbench.ts';
+import { loadOptions } from '../../support/load-options.ts';
+import type { Workbench } from './workbench.ts';
 
 /** Runs beside each other, and their ends. */
 export function describeRunning({ abilities, load, instanceOf, pathOf, backend }: Workbench): void {
@@ -62,7 +63,7 @@ export function describeRunning({ abilities, load, instanceOf, pathOf, backend }
     });
 
     test('closing waits for the run under way, which is answered', async () => {
-      const loaded = await backend().load(options(pathOf('slow')));
+      const loaded = await backend().load(loadOptions(pathOf('slow')));
       const instance = await loaded.createInstance();
       const order: string[] = [];
       const run = instance.run([int64('x', [1, 1], 2)], ['y']).result.then((outputs) => {
@@ -82,7 +83,7 @@ export function describeRunning({ abilities, load, instanceOf, pathOf, backend }
 
     test('a model can be loaded and closed again and again', async () => {
       for (let i = 0; i < 5; i++) {
-        const loaded = await backend().load(options(pathOf('mlp')));
+        const loaded = await backend().load(loadOptions(pathOf('mlp')));
         const instances = [await loaded.createInstance(), await loaded.createInstance()];
         const input = fp32('x', [1, 32], ...Array.from({ length: 32 }, (_, n) => n));
         const answers = await Promise.all(instances.map((instance) => instance.run([input], ['y']).result));

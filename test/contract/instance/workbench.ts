@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
-import type { Backend, LoadedModel, LoadOptions, ModelInstance } from '../../../worker/engine/instance/instance.ts';
+import { loadOptions } from '../../support/load-options.ts';
+import type { Backend, LoadedModel, ModelInstance } from '../../../worker/engine/instance/instance.ts';
 import { makeFixtureRepository } from '../../fixtures/make-models.ts';
 import { writeModel, type OnnxModel } from '../../support/onnx/model.ts';
 
@@ -47,7 +48,7 @@ export function createWorkbench(createBackend: () => Backend, abilities: Abiliti
 
   const pathOf = (model: string) => join(folder, model, '1', 'model.onnx');
   const load = async (model: string) => {
-    const loaded = await backend.load(options(pathOf(model)));
+    const loaded = await backend.load(loadOptions(pathOf(model)));
     opened.push(loaded);
     return loaded;
   };
@@ -66,18 +67,5 @@ export function createWorkbench(createBackend: () => Backend, abilities: Abiliti
       opened.push(instance);
       return instance;
     },
-  };
-}
-
-export function options(path: string): LoadOptions {
-  return {
-    path,
-    intraOpNumThreads: 1,
-    interOpNumThreads: 1,
-    executionMode: 'sequential',
-    graphOptimizationLevel: 'all',
-    enableCpuMemArena: true,
-    enableMemPattern: true,
-    exactInt8: true,
   };
 }

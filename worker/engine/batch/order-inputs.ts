@@ -8,8 +8,3 @@ export function orderInputs({ inputs }: ModelPlan, given: readonly Tensor[]): re
   if (inOrder) return given;
   return inputs.flatMap(({ spec }) => given.find((tensor) => tensor.name === spec.name) ?? []);
 }
-
-/** The rows of a checked request; 1 for models without a batch dimension. */
-export function rowsOf({ batched }: ModelPlan, inputs: readonly Tensor[]): number {
-  return batched ? (inputs[0]?.shape[0] ?? 1) : 1;
-}

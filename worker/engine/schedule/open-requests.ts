@@ -1,12 +1,12 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { Call } from '../../../shared/infer/call.ts';
 import type { ModelStats } from '../../../shared/infer/model-stats.ts';
-import type { InferRequest } from '../../../shared/infer/request.ts';
+import { type InferRequest, rowsOf } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import { assertRequestFits } from '../../../shared/infer/validate-request.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { groupKey } from '../batch/group-key.ts';
-import { orderInputs, rowsOf } from '../batch/order-inputs.ts';
+import { orderInputs } from '../batch/order-inputs.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import type { DeadlineSweep } from './deadline-sweep.ts';
 import { deadlineError } from './deadline-sweep.ts';
@@ -55,7 +55,7 @@ export class OpenRequests {
       // An error thrown in here rejects the promise.
       assertRequestFits(this.#plan.contract, request);
       const inputs = orderInputs(this.#plan, request.inputs);
-      const rows = rowsOf(this.#plan, inputs);
+      const rows = rowsOf(this.#plan.batched, inputs);
       this.#assertRoom(line.pending());
       const nowMs = this.#clock.now();
       if (call.error === undefined && call.deadlineMs <= nowMs) call.cancel(deadlineError(call));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { groupKey } from '../../../../../worker/engine/batch/group-key.ts';
-import { orderInputs, rowsOf } from '../../../../../worker/engine/batch/order-inputs.ts';
+import { orderInputs } from '../../../../../worker/engine/batch/order-inputs.ts';
 import { floats } from '../support/fake-instance.ts';
 import { modelPlan, tensorPlan } from '../support/plans.ts';
 
@@ -22,13 +22,6 @@ describe('orderInputs', () => {
 
   it('lets optional inputs be left out', () => {
     expect(orderInputs(plan, [a])).toEqual([a]);
-  });
-});
-
-describe('rowsOf', () => {
-  it('is the batch dimension, or 1 without one', () => {
-    expect(rowsOf(plan, [a, b])).toBe(2);
-    expect(rowsOf({ ...plan, batched: false }, [a, b])).toBe(1);
   });
 });
 

@@ -5,6 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Tensor } from '../../../../../../../shared/tensor/tensor.ts';
+import { loadOptions } from '../../../../../../support/load-options.ts';
 import { createCApiBackend } from '../../../../../../../worker/engine/backend/onnx/c-api/c-api-backend.ts';
 import { makeFixtureRepository } from '../../../../../../fixtures/make-models.ts';
 import { f32, f32Of, i64, i64Of } from '../../../../../../support/onnx/data.ts';
@@ -23,16 +24,7 @@ describe('memory that native code uses', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   const instanceOf = async (model: string) => {
-    const loaded = await createCApiBackend().load({
-      path: join(folder, model, '1', 'model.onnx'),
-      intraOpNumThreads: 1,
-      interOpNumThreads: 1,
-      executionMode: 'sequential',
-      graphOptimizationLevel: 'all',
-      enableCpuMemArena: true,
-      enableMemPattern: true,
-      exactInt8: true,
-    });
+    const loaded = await createCApiBackend().load(loadOptions(join(folder, model, '1', 'model.onnx')));
     return loaded.createInstance();
   };
 
