@@ -22,7 +22,8 @@ const MIN_TTL_MS = 60_000;
 const MAX_TTL_MS = 600_000;
 
 /**
- * Writes the tensors, then adds the job. A job whose tensors were refused is never added: it could only fail.
+ * Writes the tensors and adds the job, in this order but in one round trip. Where Redis takes the job without its tensors,
+ * which a full one might, the worker refuses it and nobody waits for it any more.
  * @throws InferError UNAVAILABLE when Redis refused either.
  */
 export async function sendBundle(
@@ -40,8 +41,10 @@ export async function sendBundle(
   }));
   const { data, payloads } = encodeBundle(producer, bundle, model, items);
   try {
-    await writePayloads(target.redis, payloads, payloadTtlMs(requests));
-    await queue.add(JOB_NAME, data, { jobId: jobId(producer, bundle) });
+    await Promise.all([
+      writePayloads(target.redis, payloads, payloadTtlMs(requests)),
+      queue.add(JOB_NAME, data, { jobId: jobId(producer, bundle) }),
+    ]);
   } catch (error) {
     throw refusal(error, link);
   }

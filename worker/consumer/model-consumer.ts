@@ -5,6 +5,8 @@ import { type DecodedBundle, decodeBundle, keepItems, payloadKeys } from '../../
 import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
 import { KEEP_COMPLETED, KEEP_FAILED } from '../../shared/wire/queue-options.ts';
 import { fetchConcurrency, type FetchLimits } from './fetch-policy.ts';
+import { Backlog } from './backlog.ts';
+import { PayloadRemover } from './payload-remover.ts';
 import { markUnreadableJobs } from './unreadable-jobs.ts';
 import { type BundleContext, type BundleOutcome, runBundle } from './run-bundle.ts';
 
@@ -34,6 +36,7 @@ interface HeldBundle {
   readonly rows: number;
   readonly bytes: number;
   readonly keys: readonly string[];
+  readonly sinceMs: number;
 }
 
 /** Takes the jobs of one model from its queue, as many as it can use, and sees each through to the end. */
@@ -41,8 +44,10 @@ export class ModelConsumer {
   readonly #options: ModelConsumerOptions;
   readonly #context: BundleContext;
   readonly #held = new Map<string, HeldBundle>();
-  /** Keys of the jobs that ended just now and whose end is being written. */
-  readonly #keysOf = new WeakMap<Job, readonly string[]>();
+  /** Of the jobs that ended just now and whose end is being written. */
+  readonly #ending = new WeakMap<Job, HeldBundle>();
+  readonly #backlog = new Backlog();
+  readonly #remover: PayloadRemover;
   #worker: Worker | undefined;
   #draining = false;
   #rows = 0;
@@ -53,6 +58,7 @@ export class ModelConsumer {
   constructor(options: ModelConsumerOptions) {
     this.#options = options;
     this.#context = { ...options, draining: () => this.#draining };
+    this.#remover = new PayloadRemover(options.redis, options.logger);
   }
 
   start(): void {
@@ -71,7 +77,11 @@ export class ModelConsumer {
     });
     worker.on('error', (error) => this.#onError(worker, error));
     worker.on('stalled', (id) => logger.warn({ model, job: id }, 'job of a lost worker taken over'));
-    worker.on('completed', (job) => this.#removePayloads(this.#keysOf.get(job) ?? []));
+    worker.on('completed', (job) => {
+      this.#backlog.noteCompleted(performance.now());
+      const ended = this.#ending.get(job);
+      if (ended) this.#remover.soon(ended.keys, ended.bytes);
+    });
     worker.on('failed', (job, error) => {
       if (job) void this.#onFailed(job, error);
     });
@@ -87,11 +97,12 @@ export class ModelConsumer {
   /** After `drain`: waits for what runs, then closes. */
   async close(): Promise<void> {
     await this.#worker?.close();
+    this.#remover.flush();
   }
 
   /** Frees the memory of tensors that have been read already, because answers find no room in Redis. */
   freePayloads(): void {
-    for (const { keys } of this.#held.values()) this.#removePayloads(keys);
+    for (const { keys } of this.#held.values()) this.#remover.now(keys);
   }
 
   /** BullMQ writes the stack of whatever is thrown into the job, and with it paths of this machine. */
@@ -119,7 +130,7 @@ export class ModelConsumer {
       if (outcome.unstarted.size < bundle.items.length) await this.#shrink(job, bundle, outcome.unstarted);
       return this.#giveBack(job, token);
     }
-    this.#keysOf.set(job, held.keys);
+    this.#ending.set(job, held);
     const { succeeded, failed, dropped, refused, firstRefusal } = outcome;
     if (firstRefusal && succeeded + failed + dropped === 0) throw refusedJob(firstRefusal);
     return { succeeded, failed, dropped, refused };
@@ -162,7 +173,7 @@ export class ModelConsumer {
   async #shrink(job: Job<unknown>, bundle: DecodedBundle, unstarted: ReadonlySet<number>): Promise<void> {
     await job.updateData(keepItems(job.data, [...unstarted]));
     const kept = new Set(payloadKeys(bundle.items.filter((item) => unstarted.has(item.sequence))));
-    this.#removePayloads(payloadKeys(bundle.items).filter((key) => !kept.has(key)));
+    this.#remover.now(payloadKeys(bundle.items).filter((key) => !kept.has(key)));
   }
 
   async #giveBack(job: Job<unknown>, token: string | undefined): Promise<never> {
@@ -177,7 +188,8 @@ export class ModelConsumer {
       rows += this.#options.batched ? (inputs[0]?.header.shape[0] ?? 1) : 1;
       for (const { header } of inputs) bytes += header.byteLength;
     }
-    const held = { rows, bytes, keys: payloadKeys(items) };
+    const held = { rows, bytes, keys: payloadKeys(items), sinceMs: performance.now() };
+    this.#backlog.noteStart(items.length, held.sinceMs);
     this.#held.set(job.id ?? '', held);
     this.#rows += rows;
     this.#bytes += bytes;
@@ -190,6 +202,7 @@ export class ModelConsumer {
     this.#held.delete(job.id ?? '');
     this.#rows -= held.rows;
     this.#bytes -= held.bytes;
+    this.#backlog.noteAnswered(performance.now() - held.sinceMs);
     this.#tune();
   }
 
@@ -199,15 +212,8 @@ export class ModelConsumer {
 
   #concurrency(): number {
     const inHand = { bundles: this.#held.size, rows: this.#rows, bytes: this.#bytes };
+    if (!this.#backlog.likely(performance.now())) return Math.max(1, inHand.bundles);
     return fetchConcurrency(inHand, this.#meanRows, this.#options.limits);
-  }
-
-  #removePayloads(keys: readonly string[]): void {
-    if (keys.length === 0) return;
-    // What is left behind by a failure here goes with its TTL.
-    this.#options.redis.unlink(...keys).catch((error: unknown) => {
-      this.#options.logger.debug({ error: String(error) }, 'tensors not removed');
-    });
   }
 
   #onError(worker: Worker, error: Error): void {
@@ -243,7 +249,7 @@ export class ModelConsumer {
           bundle.items.map(({ sequence }) => replies.send(bundle.producer, { sequence, error: failure })),
         );
       }
-      this.#removePayloads(payloadKeys(bundle.items));
+      this.#remover.now(payloadKeys(bundle.items));
     } catch (cause) {
       logger.warn({ model, job: job.id, error: String(cause) }, 'failure not published');
     }
