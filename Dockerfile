@@ -26,6 +26,7 @@ RUN apt-get update \
 ENV LD_PRELOAD=/usr/local/lib/libjemalloc.so.2 \
     NODE_ENV=production \
     MILLRACE_HTTP_ADDRESS=0.0.0.0 \
+    MILLRACE_GRPC_ADDRESS=0.0.0.0 \
     MILLRACE_METRICS_ADDRESS=0.0.0.0
 WORKDIR /app
 COPY LICENSE package.json ./

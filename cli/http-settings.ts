@@ -1,3 +1,4 @@
+import { isLoopback } from '../producer/dashboard/dashboard-access.ts';
 import { DEFAULT_HTTP_SETTINGS, type HttpSettings } from '../producer/http/http-settings.ts';
 import type { Settings } from './flags/catalogue.ts';
 
@@ -11,5 +12,14 @@ export function httpSettingsOf(settings: Settings<'producer'> | Settings<'serve'
     drainTimeoutMs: settings.exitTimeoutSecs * 1000,
     maxRequestsInFlight: settings.maxInflightRequests,
     maxBytesInFlight: settings.maxInflightBytes,
+    strictReadiness: settings.strictReadiness,
+    allowClientShm: settings.allowClientShm ?? listensOnLoopbackOnly(settings),
   };
+}
+
+function listensOnLoopbackOnly(settings: Settings<'producer'> | Settings<'serve'>): boolean {
+  return (
+    (!settings.allowHttp || isLoopback(settings.httpAddress)) &&
+    (!settings.allowGrpc || isLoopback(settings.grpcAddress))
+  );
 }

@@ -1,14 +1,16 @@
-import { createLogger, type Logger } from '../shared/runtime/logger.ts';
+import { createLogger, type SwitchableLogger } from '../shared/runtime/logger.ts';
 
-/** Triton's four log options as one level. */
+/** What Triton's four log options say. */
 export function loggerOf(settings: {
   readonly logVerbose: number;
   readonly logInfo: boolean;
   readonly logWarning: boolean;
   readonly logError: boolean;
-}): Logger {
-  if (settings.logVerbose > 0) return createLogger('debug');
-  if (settings.logInfo) return createLogger('info');
-  if (settings.logWarning) return createLogger('warn');
-  return createLogger(settings.logError ? 'error' : 'silent');
+}): SwitchableLogger {
+  return createLogger({
+    debug: settings.logVerbose > 0,
+    info: settings.logInfo,
+    warn: settings.logWarning,
+    error: settings.logError,
+  });
 }

@@ -7,8 +7,10 @@ import { VERSION } from './version.ts';
 
 export interface Started {
   readonly command: string;
-  /** Where HTTP is served; undefined for a worker. */
+  /** Where HTTP is served; undefined where it is not. */
   readonly url: string | undefined;
+  /** host:port of gRPC; undefined where it is not served. */
+  readonly grpcAddress?: string | undefined;
   readonly metricsUrl: string | undefined;
   readonly catalog: ModelCatalog;
   /** What a model is for, where its files say so. */
@@ -19,11 +21,12 @@ export interface Started {
 
 /** Says on stdout, in a few lines that a person can act on, what is ready, where, and what to send. */
 export async function printStarted(started: Started): Promise<void> {
-  const { url, metricsUrl, catalog } = started;
+  const { url, grpcAddress, metricsUrl, catalog } = started;
   const tasks = await tasksOf(started);
   const rows: [string, string][] = catalog.list().map((state) => ['model', describe(state, tasks.get(state.name))]);
   if (rows.length === 0) rows.push(['models', 'none yet; start a worker: millrace worker --model-repository=DIR']);
   if (url !== undefined) rows.push(['HTTP', `${url}  (a page to try it: ${url}/)`]);
+  if (grpcAddress !== undefined) rows.push(['gRPC', grpcAddress]);
   if (metricsUrl !== undefined) rows.push(['metrics', metricsUrl]);
   for (const [label, text] of started.more ?? []) rows.push([label, text]);
   const lines = rows.map(([label, text]) => `  ${label.padEnd(9)} ${text}`);

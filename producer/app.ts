@@ -1,9 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import type { Dispatcher } from '../shared/infer/ports.ts';
-import { type Clock, systemClock } from '../shared/runtime/clock.ts';
-import type { Logger } from '../shared/runtime/logger.ts';
 import type { Facade, FacadeContext } from './facade/facade-context.ts';
-import { maxInferBytes, registerTritonHttpRoutes } from './facade/triton-http/routes.ts';
+import { maxInferBytes, mayBeCompressed, registerTritonHttpRoutes } from './facade/triton-http/routes.ts';
 import { sendError } from './http/error-reply.ts';
 import { answerBrokenRequest, createHttpServer, type HttpServer } from './http/http-server.ts';
 import type { HttpSettings } from './http/http-settings.ts';
@@ -11,20 +8,18 @@ import { registerNotFound } from './http/not-found.ts';
 import { openCall } from './http/open-call.ts';
 import { acceptAnyBody } from './http/accept-any-body.ts';
 import { createRequestIds } from './http/request-ids.ts';
+import { restrictRoutes } from './http/restricted-api.ts';
 import { sendBody } from './http/send-body.ts';
-import { Admission } from './service/admission.ts';
-import { createService } from './service/inference-service.ts';
+import { NO_RESTRICTIONS, type Restrictions } from './service/restricted-access.ts';
+import type { Services } from './service/services.ts';
 
 export interface AppOptions {
-  /** Not closed by the application. */
-  readonly dispatcher: Dispatcher;
+  readonly services: Services;
   readonly settings: HttpSettings;
-  readonly logger: Logger;
-  /** Millrace's own version. */
-  readonly version: string;
   /** Further protocols beside KServe v2, each in a scope of its own. */
   readonly facades?: readonly Facade[];
-  readonly clock?: Clock;
+  /** Which routes need a header; none unless given. */
+  readonly restrictions?: Restrictions;
 }
 
 /**
@@ -32,9 +27,9 @@ export interface AppOptions {
  * what is left after `drainTimeoutMs`.
  */
 export function createApp(options: AppOptions): FastifyInstance {
-  const { settings, logger } = options;
-  const admission = new Admission(settings);
-  const context = createContext(options, admission);
+  const { services, settings } = options;
+  const { admission, logger } = services;
+  const context = createContext(services, settings);
   // One, or two when it listens on `localhost`: Fastify then binds both address families.
   const servers: HttpServer[] = [];
   const app = fastify({
@@ -61,9 +56,10 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   app.setErrorHandler((error, _request, reply) => sendError(reply, error, logger));
   registerNotFound(app);
+  restrictRoutes(app, options.restrictions ?? NO_RESTRICTIONS);
   acceptAnyBody(app, admission, (request) => request.routeOptions.bodyLimit);
   app.register((scope, _options, done) => {
-    acceptAnyBody(scope, admission, (request) => maxInferBytes(request.headers, settings));
+    acceptAnyBody(scope, admission, (request) => maxInferBytes(request.headers, settings), mayBeCompressed);
     registerTritonHttpRoutes(scope, context, settings);
     done();
   });
@@ -75,16 +71,12 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app;
 }
 
-function createContext(options: AppOptions, admission: Admission): FacadeContext {
-  const { dispatcher, settings, logger, version, clock = systemClock } = options;
+function createContext(services: Services, { sendTimeoutMs }: HttpSettings): FacadeContext {
+  const { requestTimeoutMs, clock, logger, admission } = services;
   return {
-    catalog: dispatcher.catalog,
-    infer: createService(dispatcher, admission, clock),
-    ready: () => dispatcher.ready(),
-    openCall: (reply, callOptions) => openCall(reply, settings.requestTimeoutMs, clock, callOptions),
+    ...services,
+    openCall: (reply, callOptions) => openCall(reply, requestTimeoutMs, clock, callOptions),
     sendError: (reply, error) => sendError(reply, error, logger),
-    sendBody: (reply, body) => sendBody(reply, body, settings.sendTimeoutMs, admission),
-    version,
-    logger,
+    sendBody: (reply, body) => sendBody(reply, body, sendTimeoutMs, admission),
   };
 }

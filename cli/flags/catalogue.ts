@@ -15,6 +15,22 @@ export const FLAGS = {
     default: undefined,
     help: 'folder of model folders in Triton’s layout; may be given several times (environment: separated by ":")',
   },
+  modelControlMode: {
+    name: 'model-control-mode',
+    type: 'string',
+    value: 'MODE',
+    default: 'none',
+    onlyDefault: 'models are loaded once, at start',
+    help: 'how models come and go; so far only none, which loads all of them at start',
+  },
+  strictModelConfig: {
+    name: 'strict-model-config',
+    type: 'boolean',
+    value: 'BOOL',
+    default: false,
+    onlyDefault: 'what config.pbtxt leaves out is completed from the model file',
+    help: 'so far only false: what config.pbtxt leaves out is completed from the model file',
+  },
   exitOnError: {
     name: 'exit-on-error',
     type: 'boolean',
@@ -37,6 +53,13 @@ export const FLAGS = {
     min: 1,
     default: 4096,
     help: 'requests that may wait for one model in this process; more are refused',
+  },
+  allowHttp: {
+    name: 'allow-http',
+    type: 'boolean',
+    value: 'BOOL',
+    default: true,
+    help: 'whether to serve HTTP',
   },
   httpAddress: {
     name: 'http-address',
@@ -76,7 +99,7 @@ export const FLAGS = {
     value: 'MS',
     min: 1,
     default: 60_000,
-    help: 'longest time that a request may take; a request’s own "timeout" parameter (µs) can only shorten it',
+    help: 'longest time that a request may take, from its arrival to its answer',
   },
   preprocessThreads: {
     name: 'preprocess-threads',
@@ -94,6 +117,97 @@ export const FLAGS = {
     min: 1,
     default: 50_000_000,
     help: 'largest photo, width times height, checked before it is decoded',
+  },
+  allowClientShm: {
+    name: 'allow-client-shm',
+    type: 'boolean',
+    value: 'BOOL',
+    default: undefined,
+    help: 'whether clients may register shared memory; unless given, they may when all ports are on loopback',
+  },
+  strictReadiness: {
+    name: 'strict-readiness',
+    type: 'boolean',
+    value: 'BOOL',
+    default: true,
+    help: 'whether the server is only ready while all its models are; false looks at the server alone',
+  },
+  httpRestrictedApi: {
+    name: 'http-restricted-api',
+    type: 'string',
+    repeatable: true,
+    separator: '\n',
+    value: 'RULE',
+    default: undefined,
+    help: 'CATEGORY,…:HEADER=VALUE: only clients that send the header may make these calls (environment: one a line)',
+  },
+  allowGrpc: {
+    name: 'allow-grpc',
+    type: 'boolean',
+    value: 'BOOL',
+    default: true,
+    help: 'whether to serve gRPC',
+  },
+  grpcAddress: {
+    name: 'grpc-address',
+    type: 'string',
+    value: 'ADDRESS',
+    default: '127.0.0.1',
+    help: 'address to listen on for gRPC; 0.0.0.0 for all',
+  },
+  grpcPort: { ...PORT, name: 'grpc-port', default: 8001, help: 'port for gRPC; 0 takes a free one' },
+  grpcKeepaliveTime: {
+    name: 'grpc-keepalive-time',
+    type: 'integer',
+    value: 'MS',
+    min: 1000,
+    max: 2 ** 31 - 1,
+    default: 7_200_000,
+    help: 'silence on a gRPC connection after which its client is asked for a sign of life',
+  },
+  grpcKeepaliveTimeout: {
+    name: 'grpc-keepalive-timeout',
+    type: 'integer',
+    value: 'MS',
+    min: 1000,
+    max: 2 ** 31 - 1,
+    default: 20_000,
+    help: 'time for that sign; without it the connection is closed',
+  },
+  grpcMaxConnectionAge: {
+    name: 'grpc-max-connection-age',
+    type: 'integer',
+    value: 'MS',
+    min: 0,
+    max: 2 ** 31 - 1,
+    default: 0,
+    help: 'after which a gRPC connection takes no new calls, so that clients spread over servers; 0 for never',
+  },
+  grpcMaxConnectionAgeGrace: {
+    name: 'grpc-max-connection-age-grace',
+    type: 'integer',
+    value: 'MS',
+    min: 0,
+    max: 2 ** 31 - 1,
+    default: 0,
+    help: 'for the calls that are then under way; 0 waits for them',
+  },
+  grpcInferResponseCompressionLevel: {
+    name: 'grpc-infer-response-compression-level',
+    type: 'string',
+    value: 'LEVEL',
+    choices: ['none', 'low', 'medium', 'high'],
+    default: 'none',
+    help: 'how hard answers of inference over gRPC are compressed, for clients that take gzip',
+  },
+  grpcRestrictedProtocol: {
+    name: 'grpc-restricted-protocol',
+    type: 'string',
+    repeatable: true,
+    separator: '\n',
+    value: 'RULE',
+    default: undefined,
+    help: 'the same for gRPC, where the header is triton-grpc-protocol-HEADER',
   },
   metricsAddress: {
     name: 'metrics-address',
@@ -148,8 +262,16 @@ export const FLAGS = {
 
 export type FlagKey = keyof typeof FLAGS;
 
-const MODELS = ['modelRepository', 'exitOnError', 'onnxruntimeApi', 'maxQueueSize'] as const;
+const MODELS = [
+  'modelRepository',
+  'modelControlMode',
+  'strictModelConfig',
+  'exitOnError',
+  'onnxruntimeApi',
+  'maxQueueSize',
+] as const;
 const HTTP = [
+  'allowHttp',
   'httpAddress',
   'httpPort',
   'maxRequestBytes',
@@ -158,6 +280,20 @@ const HTTP = [
   'requestTimeoutMs',
   'preprocessThreads',
   'maxImagePixels',
+  'allowClientShm',
+  'strictReadiness',
+  'httpRestrictedApi',
+] as const;
+const GRPC = [
+  'allowGrpc',
+  'grpcAddress',
+  'grpcPort',
+  'grpcKeepaliveTime',
+  'grpcKeepaliveTimeout',
+  'grpcMaxConnectionAge',
+  'grpcMaxConnectionAgeGrace',
+  'grpcInferResponseCompressionLevel',
+  'grpcRestrictedProtocol',
 ] as const;
 const PROCESS = [
   'metricsAddress',
@@ -172,8 +308,8 @@ const PROCESS = [
 
 /** Which options each command takes, in the order of its `--help`. */
 export const COMMAND_FLAGS = {
-  serve: [...MODELS, ...HTTP, ...PROCESS],
-  producer: ['redis', ...HTTP, 'dashboardToken', ...PROCESS],
+  serve: [...MODELS, ...HTTP, ...GRPC, ...PROCESS],
+  producer: ['redis', ...HTTP, ...GRPC, 'dashboardToken', ...PROCESS],
   worker: ['redis', ...MODELS, ...PROCESS],
 } as const satisfies Record<string, readonly FlagKey[]>;
 
@@ -184,7 +320,9 @@ type ValueOf<F> = F extends { repeatable: true }
   : F extends { type: 'integer' }
     ? number
     : F extends { type: 'boolean' }
-      ? boolean
+      ? F extends { default: undefined }
+        ? boolean | undefined
+        : boolean
       : F extends { choices: readonly (infer C)[] }
         ? C
         : F extends { default: undefined }

@@ -6,12 +6,16 @@ export interface Flag {
   readonly type: 'string' | 'integer' | 'boolean';
   /** May be given several times; every value counts. */
   readonly repeatable?: true;
+  /** What parts several values in the environment; the platform's path delimiter unless given. */
+  readonly separator?: string;
   /** What the value stands for in `--help`, with its unit. */
   readonly value: string;
   readonly default: string | number | boolean | undefined;
   readonly min?: number;
   readonly max?: number;
   readonly choices?: readonly string[];
+  /** Taken so that existing start lines work: other values than the default are refused, with this reason. */
+  readonly onlyDefault?: string;
   /** Besides MILLRACE_<NAME>: an environment variable that people already have. */
   readonly env?: string;
   readonly help: string;

@@ -23,7 +23,7 @@ export function parseFlags<C extends CommandName>(
     const texts = given.get(key) ?? readEnvironment(flag, environment);
     if (texts === undefined) settings[key] = flag.repeatable ? [] : flag.default;
     else if (flag.repeatable) settings[key] = texts.values;
-    else settings[key] = parseValue(flag, texts.source, texts.values.at(-1) ?? '');
+    else settings[key] = readValue(flag, texts.source, texts.values.at(-1) ?? '');
   }
   return settings as Settings<C>; // built key by key from the same catalogue that the type is derived from
 }
@@ -79,13 +79,23 @@ function readEnvironment(flag: Flag, environment: NodeJS.ProcessEnv): Given | un
   for (const source of [environmentName(flag), flag.env]) {
     const text = source === undefined ? undefined : environment[source];
     if (source === undefined || text === undefined || text === '') continue;
-    return { source, values: flag.repeatable ? text.split(delimiter).filter((part) => part !== '') : [text] };
+    return {
+      source,
+      values: flag.repeatable ? text.split(flag.separator ?? delimiter).filter((part) => part !== '') : [text],
+    };
   }
   return undefined;
 }
 
 const TRUE = new Set(['true', 'on', '1']);
 const FALSE = new Set(['false', 'off', '0']);
+
+function readValue(flag: Flag, source: string, text: string): string | number | boolean {
+  const value = parseValue(flag, source, text);
+  if (flag.onlyDefault === undefined || value === flag.default) return value;
+  const only = `${source} takes only ${String(flag.default)}, got "${text}"`;
+  throw new InferError('INVALID_ARGUMENT', `${only}: ${flag.onlyDefault}`);
+}
 
 function parseValue(flag: Flag, source: string, text: string): string | number | boolean {
   if (flag.type === 'integer') return parseInteger(flag, source, text);

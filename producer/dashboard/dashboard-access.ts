@@ -1,5 +1,5 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
+import { sameText } from '../service/same-text.ts';
 
 export interface AccessPolicy {
   /** Where the HTTP server listens, as given to `listen`. */
@@ -84,15 +84,6 @@ function showsToken(token: string, authorization: string | undefined): boolean {
 function basicPassword(encoded: string): string {
   const pair = Buffer.from(encoded, 'base64').toString('utf8');
   return pair.slice(pair.indexOf(':') + 1);
-}
-
-/** Takes as long for a near miss as for a far one, whatever the lengths. */
-function sameText(given: string, expected: string): boolean {
-  return timingSafeEqual(sha256(given), sha256(expected));
-}
-
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }
 
 function isRead(method: string): boolean {

@@ -8,7 +8,8 @@ export interface PageOptions {
 }
 
 /**
- * Serves the start page at `/`: index.html beside this file (the build copies it there), read once, now.
+ * Serves the start page at `/` to browsers, which ask for HTML: index.html beside this file (the build copies it there),
+ * read once, now. To everybody else there is nothing, as in Triton.
  * @throws when the file is missing, which is a broken installation.
  */
 export function registerPageRoutes(app: FastifyInstance, options: PageOptions = {}): void {
@@ -20,8 +21,12 @@ export function registerPageRoutes(app: FastifyInstance, options: PageOptions = 
     'cache-control': 'no-cache',
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
+    vary: 'accept',
   };
-  app.get('/', (_request, reply) => reply.headers(headers).send(body));
+  app.get('/', (request, reply) => {
+    if (request.headers.accept?.includes('text/html')) return reply.headers(headers).send(body);
+    return reply.code(404).header('x-request-id', request.id).send({ error: 'Not Found' });
+  });
 }
 
 function renderPage(html: string, { dashboardPath }: PageOptions): string {

@@ -1,13 +1,18 @@
 import type { Redis } from 'ioredis';
 import { DirectoryReader, type DirectorySnapshot } from '../../shared/directory/directory-reader.ts';
+import type { ModelDescription } from '../../shared/directory/model-description.ts';
 import { createStoredFiles } from '../../shared/directory/stored-files.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { QueueCatalog } from './queue-catalog.ts';
 
 const POLL_MS = 500;
-/** After a restart of Redis, models that it has lost stay known until their workers have had time to come back, in ms. */
+/** Models that Redis has lost stay known until their workers have had time to write them again, in ms. */
 const REMEMBER_MS = 30_000;
+
+type Descriptions = DirectorySnapshot['descriptions'];
+
+const NOTHING: DirectorySnapshot = { workers: [], descriptions: new Map() };
 
 /** Keeps a catalog in step with the directory. Two small reads a poll while nothing changes. */
 export class CatalogFeed {
@@ -18,7 +23,10 @@ export class CatalogFeed {
   #timer: NodeJS.Timeout | undefined;
   #reading = false;
   #rememberUntilMs = -Infinity;
-  #descriptions: DirectorySnapshot['descriptions'] = new Map();
+  #remembers = false;
+  #latest = NOTHING;
+  /** Those of `#latest`, and while lost models are remembered theirs too. */
+  #descriptions = NOTHING.descriptions;
 
   constructor(redis: Redis, link: RedisLink, logger: Logger) {
     this.catalog = new QueueCatalog((description) => createStoredFiles(redis, description.files));
@@ -46,8 +54,7 @@ export class CatalogFeed {
     if (this.#reading || this.#link.state.kind !== 'up') return;
     this.#reading = true;
     try {
-      const snapshot = await this.#reader.read();
-      if (snapshot) this.#update(snapshot);
+      this.#update(await this.#reader.read());
     } catch (error) {
       this.#logger.warn({ error: String(error) }, 'model directory not read');
     } finally {
@@ -55,9 +62,32 @@ export class CatalogFeed {
     }
   }
 
-  #update({ workers, descriptions }: DirectorySnapshot): void {
-    const remembers = performance.now() < this.#rememberUntilMs;
+  /** @param snapshot undefined when nothing has changed; then only the end of remembering may be due */
+  #update(snapshot: DirectorySnapshot | undefined): void {
+    const now = performance.now();
+    if (snapshot && hasLost(this.#latest.descriptions, snapshot.descriptions))
+      this.#rememberUntilMs = now + REMEMBER_MS;
+    const remembers = now < this.#rememberUntilMs;
+    if (!snapshot && remembers === this.#remembers) return;
+    this.#remembers = remembers;
+    this.#latest = snapshot ?? this.#latest;
+    const { workers, descriptions } = this.#latest;
     this.#descriptions = remembers ? new Map([...this.#descriptions, ...descriptions]) : descriptions;
     this.catalog.update({ workers, descriptions: this.#descriptions });
   }
+}
+
+/**
+ * Whether a model version is gone. Its description stays for an hour after the last worker that served it, so it was
+ * lost: somebody emptied Redis (FLUSHALL) while it ran.
+ */
+function hasLost(before: Descriptions, after: Descriptions): boolean {
+  if (before.size === 0) return false;
+  const left = new Set(Array.from(after.values(), versionKey));
+  for (const description of before.values()) if (!left.has(versionKey(description))) return true;
+  return false;
+}
+
+function versionKey({ name, version }: ModelDescription): string {
+  return `${name}/${version}`;
 }

@@ -1,15 +1,9 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Call } from '../../shared/infer/call.ts';
-import type { InferFn, ModelCatalog } from '../../shared/infer/ports.ts';
-import type { Logger } from '../../shared/runtime/logger.ts';
+import type { Services } from '../service/services.ts';
 
-/** What every facade gets: the models, the one call, and a way to open a call that ends with its HTTP client. */
-export interface FacadeContext {
-  readonly catalog: ModelCatalog;
-  /** The service: validates against the model's metadata, admits, measures, dispatches. */
-  readonly infer: InferFn;
-  /** Whether requests can be carried now; the reason when not. */
-  ready(): { ok: true } | { ok: false; reason: string };
+/** What every HTTP facade gets: the services, and a way to open a call that ends with its HTTP client. */
+export interface FacadeContext extends Services {
   /**
    * Opens a call for the request behind `reply`: an id (also in the `x-request-id` header), a deadline, and
    * cancellation when the client hangs up.
@@ -22,9 +16,6 @@ export interface FacadeContext {
    * of a client that stops reading it.
    */
   sendBody(reply: FastifyReply, body: Buffer): void;
-  /** Millrace's own version, for server metadata. */
-  readonly version: string;
-  readonly logger: Logger;
 }
 
 export interface CallOptions {

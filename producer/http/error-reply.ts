@@ -2,23 +2,46 @@ import type { FastifyReply } from 'fastify';
 import { InferError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { discardBody } from './discard-body.ts';
-import { toPublicError } from './http-error.ts';
+import { HttpError, toPublicError } from './http-error.ts';
 
 /** When a client that was refused for load may come again, in seconds. */
 const RETRY_AFTER_SECONDS = '1';
 
 /** Answers a request with an error: one JSON object with one key, as Triton's clients read it. */
 export function sendError(reply: FastifyReply, error: unknown, logger: Logger): void {
+  send(reply, error, logger, 'application/json', (json) => json);
+}
+
+/** The same as one server-sent event, for clients that read a stream. */
+export function sendErrorEvent(reply: FastifyReply, error: unknown, logger: Logger): void {
+  send(reply, error, logger, EVENT_STREAM, toEvent);
+}
+
+export const EVENT_STREAM = 'text/event-stream; charset=utf-8';
+
+/** @param json without line breaks */
+export function toEvent(json: string): string {
+  return `data: ${json}\n\n`;
+}
+
+function send(
+  reply: FastifyReply,
+  error: unknown,
+  logger: Logger,
+  contentType: string,
+  wrap: (json: string) => string,
+): void {
   const { status, message } = toPublicError(error);
   if (status === 500) logInternalError(reply, error, logger);
   if (reply.sent || reply.raw.destroyed) return;
   reply.code(status);
-  reply.header('content-type', 'application/json');
+  reply.header('content-type', contentType);
   reply.header('x-request-id', reply.request.id);
+  if (error instanceof HttpError) reply.headers(error.headers);
   if (status === 429) reply.header('retry-after', RETRY_AFTER_SECONDS);
   // Fastify sets this when a body was not read; `discardBody` ends such a connection more gently.
   reply.removeHeader('connection');
-  reply.send(JSON.stringify({ error: message }));
+  reply.send(wrap(JSON.stringify({ error: message })));
   discardBody(reply.request.raw);
 }
 

@@ -1,7 +1,7 @@
-import type { AdmissionSettings } from '../service/admission.ts';
+import type { ServiceSettings } from '../service/services.ts';
 
 /** Limits of the HTTP server. Times in ms, sizes in bytes. */
-export interface HttpSettings extends AdmissionSettings {
+export interface HttpSettings extends ServiceSettings {
   /** Largest request body of any kind. */
   readonly maxBodyBytes: number;
   /** Largest JSON part of an infer request; binary tensors behind it do not count. */
@@ -14,8 +14,6 @@ export interface HttpSettings extends AdmissionSettings {
   readonly sendTimeoutMs: number;
   /** How long an idle connection is kept. */
   readonly keepAliveTimeoutMs: number;
-  /** How long a request may take from its arrival to its answer; a client's own `timeout` can only shorten it. */
-  readonly requestTimeoutMs: number;
   /** How long `close` waits for requests under way before it cuts their connections. */
   readonly drainTimeoutMs: number;
 }
@@ -31,4 +29,6 @@ export const DEFAULT_HTTP_SETTINGS: HttpSettings = Object.freeze({
   drainTimeoutMs: 30_000,
   maxRequestsInFlight: 10_000,
   maxBytesInFlight: 2 * 1024 * 1024 * 1024,
+  allowClientShm: false,
+  strictReadiness: true,
 });

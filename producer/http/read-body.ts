@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { InferError } from '../../shared/errors.ts';
 import type { Admission } from '../service/admission.ts';
+import { BodyBuffer } from './body-buffer.ts';
 import { HttpError } from './http-error.ts';
 
-/** Chunks smaller than this on average are joined as they come: a million one-byte buffers would cost 100 MB. */
-const SMALL_CHUNK_BYTES = 4096;
-const JOIN_EVERY = 1024;
+/** Called once, with the error or the body. */
+export type BodyDone = (error: Error | null, body?: Buffer) => void;
 
 /**
  * Reads a request's body as one buffer and calls back once. What is being read counts as bytes in flight.
@@ -13,15 +13,10 @@ const JOIN_EVERY = 1024;
  * Fastify's own reader copies even a body that came in one piece, and keeps every chunk of one that came in many.
  * @param maxBytes a longer body is refused with 413, by its Content-Length before anything is read
  */
-export function readBody(
-  request: IncomingMessage,
-  maxBytes: number,
-  admission: Admission,
-  done: (error: Error | null, body?: Buffer) => void,
-): void {
+export function readBody(request: IncomingMessage, maxBytes: number, admission: Admission, done: BodyDone): void {
   const announced = Number(request.headers['content-length']);
   if (announced > maxBytes) {
-    done(tooLarge(maxBytes));
+    done(bodyTooLarge(maxBytes));
     return;
   }
   const body = new BodyBuffer();
@@ -35,7 +30,7 @@ export function readBody(
   };
   const onData = (chunk: Buffer): void => {
     if (body.byteLength + chunk.length > maxBytes) {
-      finish(tooLarge(maxBytes));
+      finish(bodyTooLarge(maxBytes));
       return;
     }
     try {
@@ -47,39 +42,16 @@ export function readBody(
     body.push(chunk);
   };
   const onEnd = (): void => finish(null);
-  const onError = (): void => finish(new InferError('CANCELLED', 'the client closed the connection'));
+  const onError = (): void => finish(bodyAborted());
   request.on('data', onData);
   request.on('end', onEnd);
   request.on('error', onError);
 }
 
-class BodyBuffer {
-  byteLength = 0;
-  #joined: Buffer[] = [];
-  #recent: Buffer[] = [];
-  #recentBytes = 0;
-
-  push(chunk: Buffer): void {
-    this.#recent.push(chunk);
-    this.#recentBytes += chunk.length;
-    this.byteLength += chunk.length;
-    if (this.#recent.length === JOIN_EVERY) this.#settle();
-  }
-
-  join(): Buffer {
-    const [first] = this.#recent;
-    if (this.#joined.length === 0 && this.#recent.length === 1 && first) return first;
-    return Buffer.concat([...this.#joined, ...this.#recent], this.byteLength);
-  }
-
-  #settle(): void {
-    if (this.#recentBytes < SMALL_CHUNK_BYTES * JOIN_EVERY) this.#joined.push(Buffer.concat(this.#recent));
-    else this.#joined = this.#joined.concat(this.#recent);
-    this.#recent = [];
-    this.#recentBytes = 0;
-  }
+export function bodyTooLarge(maxBytes: number): HttpError {
+  return new HttpError(413, `the request body is larger than the limit of ${maxBytes} bytes`);
 }
 
-function tooLarge(maxBytes: number): HttpError {
-  return new HttpError(413, `the request body is larger than the limit of ${maxBytes} bytes`);
+export function bodyAborted(): InferError {
+  return new InferError('CANCELLED', 'the client closed the connection');
 }

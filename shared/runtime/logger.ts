@@ -8,12 +8,28 @@ export interface Logger {
   error(fields: object, event: string): void;
 }
 
+/** Which kinds of lines are written. They are independent of each other, as Triton's options are. */
+export type LogKinds = Readonly<Record<keyof Logger, boolean>>;
+
+/** A logger that can be told, while it is in use, what to write. */
+export interface SwitchableLogger extends Logger {
+  writeOnly(kinds: LogKinds): void;
+}
+
 /** JSON lines on stderr; stdout belongs to what a person asked for. */
-export function createLogger(level: 'debug' | 'info' | 'warn' | 'error' | 'silent'): Logger {
-  return pino(
-    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+export function createLogger(initial: LogKinds): SwitchableLogger {
+  const lines = pino(
+    { level: 'debug', base: null, timestamp: pino.stdTimeFunctions.isoTime },
     pino.destination({ dest: 2, sync: true }),
   );
+  let writes = initial;
+  return {
+    writeOnly: (kinds) => void (writes = kinds),
+    debug: (fields, event) => void (writes.debug && lines.debug(fields, event)),
+    info: (fields, event) => void (writes.info && lines.info(fields, event)),
+    warn: (fields, event) => void (writes.warn && lines.warn(fields, event)),
+    error: (fields, event) => void (writes.error && lines.error(fields, event)),
+  };
 }
 
 export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };

@@ -1,8 +1,9 @@
-import type { Metric } from 'prom-client';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { ModelStats } from '../infer/model-stats.ts';
 import { FAILURE_REASONS } from '../infer/model-stats.ts';
 import { RELEASE_REASONS } from '../infer/response.ts';
+import { registerCollected, type Sample } from './collected-metric.ts';
+import { registerMachineMetrics } from './machine-metrics.ts';
 
 /** Where the figures come from at the moment of a scrape. Nothing is recorded twice on the way of a request. */
 export interface MetricsSource {
@@ -12,38 +13,13 @@ export interface MetricsSource {
   pending(model: string, version: string): number;
 }
 
-export interface Sample {
-  /** Keys in alphabetical order: they are printed in this order. */
-  readonly labels: Readonly<Record<string, string | number>>;
-  readonly value: number;
-  /** For the series of a histogram, whose names have a suffix. */
-  readonly metricName?: string;
-}
-
-/** A registry with the process metrics and Triton's metrics per model, read from `source` at each scrape. */
+/** A registry with the metrics of the process, of the machine and of each model, read from `source` at each scrape. */
 export function createMetricsRegistry(source: MetricsSource): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  registerMachineMetrics(registry);
   registerModelMetrics(registry, source);
   return registry;
-}
-
-/** Adds a metric whose samples are computed at each scrape. */
-export function registerCollected(
-  registry: Registry,
-  type: 'counter' | 'gauge' | 'histogram',
-  name: string,
-  help: string,
-  samples: () => Sample[],
-): void {
-  const metric = {
-    name,
-    help,
-    type,
-    aggregator: 'sum',
-    get: () => ({ name, help, type, aggregator: 'sum', values: samples() }),
-  };
-  registry.registerMetric(metric as unknown as Metric); // the registry calls nothing but `get`; the classes of prom-client would keep a second copy of every figure
 }
 
 function registerModelMetrics(registry: Registry, source: MetricsSource): void {

@@ -1,7 +1,10 @@
 import { InferError } from '../errors.ts';
 
 const MAX_DEPTH = 128;
-const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
+/** More digits than any integer datatype has; what is longer can only be a float, written oddly. */
+const MAX_INTEGER_LENGTH = 40;
+const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const BARE_FLOAT = /(-?)(NaN|Inf(?:inity)?)/y;
 const WHITESPACE = /[ \t\r\n]*/y;
 
 /**
@@ -13,16 +16,36 @@ const WHITESPACE = /[ \t\r\n]*/y;
  * @throws InferError INVALID_ARGUMENT for text that JSON.parse would refuse too, and for nesting beyond 128 levels.
  */
 export function parseExactJson(text: string): unknown {
-  const cursor = { text, at: 0 };
-  const value = parseValue(cursor, 0);
-  skipWhitespace(cursor);
-  if (cursor.at < text.length) throw syntaxError(cursor);
-  return value;
+  return parseDocument({ text, at: 0, exactIntegers: true, bareFloats: false });
+}
+
+/**
+ * Parses JSON with Triton's addition: the bare words NaN, Infinity and Inf, with a minus or without, are numbers. A number
+ * that is written out and beyond the range of a double is an error here, so that infinity always means the word.
+ * @param exactIntegers whether integers beyond 2^53 become bigint, as parseExactJson does it
+ * @throws InferError INVALID_ARGUMENT
+ */
+export function parseBareFloatJson(text: string, exactIntegers: boolean): unknown {
+  return parseDocument({ text, at: 0, exactIntegers, bareFloats: true });
+}
+
+/** Whether a text that JSON.parse refuses may be one for parseBareFloatJson. */
+export function hasBareFloats(text: string): boolean {
+  return /\b(?:NaN|Inf(?:inity)?)\b/.test(text);
 }
 
 interface Cursor {
   readonly text: string;
+  readonly exactIntegers: boolean;
+  readonly bareFloats: boolean;
   at: number;
+}
+
+function parseDocument(cursor: Cursor): unknown {
+  const value = parseValue(cursor, 0);
+  skipWhitespace(cursor);
+  if (cursor.at < cursor.text.length) throw syntaxError(cursor);
+  return value;
 }
 
 function parseValue(cursor: Cursor, depth: number): unknown {
@@ -100,13 +123,27 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 function parseNumber(cursor: Cursor): number | bigint {
-  NUMBER.lastIndex = cursor.at;
-  const match = NUMBER.exec(cursor.text);
+  const { text, at } = cursor;
+  NUMBER.lastIndex = at;
+  if (!NUMBER.test(text)) return parseBareFloat(cursor);
+  cursor.at = NUMBER.lastIndex;
+  const literal = text.slice(at, cursor.at);
+  const value = Number(literal);
+  if (Number.isSafeInteger(value)) return value;
+  if (cursor.exactIntegers && literal.length <= MAX_INTEGER_LENGTH && /^-?\d+$/.test(literal)) return BigInt(literal);
+  if (cursor.bareFloats && !Number.isFinite(value)) {
+    throw new InferError('INVALID_ARGUMENT', `JSON has a number beyond the range of a double at character ${at}`);
+  }
+  return value;
+}
+
+function parseBareFloat(cursor: Cursor): number {
+  BARE_FLOAT.lastIndex = cursor.at;
+  const match = cursor.bareFloats ? BARE_FLOAT.exec(cursor.text) : null;
   if (!match) throw syntaxError(cursor);
-  cursor.at += match[0].length;
-  const value = Number(match[0]);
-  const isInteger = match[1] === undefined && match[2] === undefined;
-  return isInteger && !Number.isSafeInteger(value) ? BigInt(match[0]) : value;
+  cursor.at = BARE_FLOAT.lastIndex;
+  if (match[2] === 'NaN') return NaN;
+  return match[1] === '-' ? -Infinity : Infinity;
 }
 
 function parseWord<T>(cursor: Cursor, word: string, value: T): T {
@@ -133,6 +170,8 @@ function takeComma(cursor: Cursor, closing: string): boolean {
 }
 
 function skipWhitespace(cursor: Cursor): void {
+  // Nearly always nothing is there to skip. Codes above the space are no white space; NaN at the end is not either.
+  if (!(cursor.text.charCodeAt(cursor.at) <= 0x20)) return;
   WHITESPACE.lastIndex = cursor.at;
   WHITESPACE.test(cursor.text);
   cursor.at = WHITESPACE.lastIndex;

@@ -1,7 +1,6 @@
 import { InferError } from '../errors.ts';
 import { encodeTexts } from './bytes.ts';
 import type { Datatype } from './datatype.ts';
-import { BFLOAT16_MAX, bfloat16Bits, FLOAT16_MAX, float16Bits } from './float16.ts';
 import { shownValue } from './text.ts';
 
 const MAX_DEPTH = 100;
@@ -25,10 +24,12 @@ const INTEGERS: Partial<Record<Datatype, IntegerRange>> = {
 
 /**
  * A tensor's bytes from its JSON `data`: flat or nested arrays, row-major, exactly `count` elements, each in the range of
- * the datatype. Nothing is converted by guessing: BOOL takes true and false, integers take whole numbers, floats take
- * numbers and the strings "NaN", "Infinity" and "-Infinity", BYTES takes strings (as UTF-8).
+ * the datatype. Nothing is converted by guessing: BOOL takes true and false, integers take whole numbers, FP32 and FP64
+ * take numbers and the strings "NaN", "Infinity" and "-Infinity", BYTES takes strings (as UTF-8). FP16 and BF16 have no
+ * JSON form, as in Triton.
  * @param where for messages: "input x"
  * @param exact gives the same `data` again with integers beyond 2^53 as bigint; called only when it may matter.
+ * @param bareFloats whether NaN and infinities among the numbers are meant, and not what became of a number too large
  * @throws InferError INVALID_ARGUMENT naming the element.
  */
 export function decodeJsonData(
@@ -37,7 +38,11 @@ export function decodeJsonData(
   count: number,
   data: unknown,
   exact: () => unknown,
+  bareFloats = false,
 ): Uint8Array {
+  if (datatype === 'FP16' || datatype === 'BF16') {
+    throw invalid(`${where}: ${datatype} cannot travel as JSON, send it with binary_data_size`);
+  }
   const values = flatten(where, count, data);
   switch (datatype) {
     case 'BOOL':
@@ -45,13 +50,9 @@ export function decodeJsonData(
     case 'BYTES':
       return decodeTexts(where, values);
     case 'FP64':
-      return bytesOf(decodeFloats(where, datatype, values, new Float64Array(count)));
+      return bytesOf(decodeFloats(where, datatype, values, new Float64Array(count), bareFloats));
     case 'FP32':
-      return bytesOf(decodeFloats(where, datatype, values, new Float32Array(count)));
-    case 'FP16':
-      return decodeHalfs(where, datatype, values, FLOAT16_MAX, float16Bits);
-    case 'BF16':
-      return decodeHalfs(where, datatype, values, BFLOAT16_MAX, bfloat16Bits);
+      return bytesOf(decodeFloats(where, datatype, values, new Float32Array(count), bareFloats));
     case 'INT64':
     case 'UINT64':
       return decodeLongs(where, datatype, values, () => flatten(where, count, exact()));
@@ -159,35 +160,20 @@ function decodeFloats<T extends Float32Array | Float64Array>(
   datatype: Datatype,
   values: readonly unknown[],
   data: T,
+  bareFloats: boolean,
 ): T {
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
     if (typeof value === 'number') {
       data[i] = value;
-      if (!Number.isFinite(data[i])) throw elementError(where, i, `a number in the range of ${datatype}`, value);
+      if (!Number.isFinite(data[i]) && !(bareFloats && !Number.isFinite(value))) {
+        throw elementError(where, i, `a number in the range of ${datatype}`, value);
+      }
     } else {
       data[i] = specialFloat(where, i, value);
     }
   }
   return data;
-}
-
-function decodeHalfs(
-  where: string,
-  datatype: Datatype,
-  values: readonly unknown[],
-  max: number,
-  bitsOf: (value: number) => number,
-): Uint8Array {
-  const data = new Uint16Array(values.length);
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i];
-    if (typeof value === 'number' && Math.abs(value) > max) {
-      throw elementError(where, i, `a number in the range of ${datatype} (-${max} to ${max})`, value);
-    }
-    data[i] = bitsOf(typeof value === 'number' ? value : specialFloat(where, i, value));
-  }
-  return bytesOf(data);
 }
 
 function specialFloat(where: string, index: number, value: unknown): number {

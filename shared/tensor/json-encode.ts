@@ -8,12 +8,19 @@ import type { Tensor } from './tensor.ts';
 const MAX_JSON_DATA_BYTES = 64 * 1024 * 1024;
 
 /**
- * A tensor's values as the text of one flat JSON array. It is always strict JSON: 64-bit integers are exact, and the
- * floats that JSON has no number for are the strings "NaN", "Infinity" and "-Infinity".
+ * A tensor's values as the text of one flat JSON array. 64-bit integers are exact. The floats that JSON has no number for
+ * are the strings "NaN", "Infinity" and "-Infinity", so that it is strict JSON, or the bare words for a client that wants
+ * Triton's form.
  * @param where for messages: "output y"
- * @throws InferError INVALID_ARGUMENT for values that have no JSON form (BYTES that are not UTF-8) or are too many.
+ * @throws InferError INVALID_ARGUMENT for what has no JSON form (FP16, BF16, BYTES that are not UTF-8) or is too large.
  */
-export function encodeJsonData(where: string, tensor: Tensor): string {
+export function encodeJsonData(where: string, tensor: Tensor, bareFloats = false): string {
+  if (tensor.datatype === 'FP16' || tensor.datatype === 'BF16') {
+    throw new InferError(
+      'INVALID_ARGUMENT',
+      `${where}: ${tensor.datatype} cannot travel as JSON; ask for it with binary_data: true`,
+    );
+  }
   if (tensor.data.byteLength > MAX_JSON_DATA_BYTES) {
     throw new InferError(
       'INVALID_ARGUMENT',
@@ -26,7 +33,7 @@ export function encodeJsonData(where: string, tensor: Tensor): string {
     case 'longs':
       return `[${elements.values.join(',')}]`;
     case 'floats':
-      return encodeFloats(elements.values);
+      return encodeFloats(elements.values, bareFloats);
     case 'booleans':
       return encodeBooleans(elements.values);
     case 'bytes':
@@ -34,13 +41,13 @@ export function encodeJsonData(where: string, tensor: Tensor): string {
   }
 }
 
-function encodeFloats(values: Floats): string {
+function encodeFloats(values: Floats, bareFloats: boolean): string {
   // Element by element, because join would write NaN and Infinity bare and turn -0 into 0.
   let text = '';
   for (const value of values) {
     if (value === 0) text += Object.is(value, -0) ? ',-0.0' : ',0';
     else if (Number.isFinite(value)) text += `,${value}`;
-    else text += `,"${value}"`;
+    else text += bareFloats ? `,${value}` : `,"${value}"`;
   }
   return `[${text.slice(1)}]`;
 }

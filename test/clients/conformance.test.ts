@@ -1,73 +1,137 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type MillraceProcess, ROOT, startMillrace } from '../support/process.ts';
-import { pythonWithClients, run } from '../support/python.ts';
+import {
+  conformanceFiles,
+  findPerfAnalyzer,
+  makeConformanceRepository,
+  runConformance,
+} from '../support/conformance.ts';
+import { ROOT } from '../support/process.ts';
+import { type Serving, startServer } from '../support/serving.ts';
 
-const SUITE = join(ROOT, '..', 'shared', 'conformance');
 const LIST = join(ROOT, 'test', 'clients', 'conformance-passes.txt');
+const REPORTS = join(ROOT, '.cache', 'conformance');
+const RUN_TIMEOUT_MS = 570_000;
 
-/** What the suite wants not to be loaded at start, or says to be broken. */
-const LEFT_OUT = ['broken_config', 'broken_model', 'never_loaded', 'on_demand', 'wrong_shape'];
-/** What they need is not there yet: ensembles, queue policies and priorities. */
-const NOT_YET = ['ensemble_branches', 'ensemble_pre_post', 'slow_delay', 'slow_priority', 'slow_queue'];
+/** What stands before the id of a test that passes with one of the two only. */
+const ONLY: Readonly<Record<Serving, string>> = { serve: 'serve only: ', pool: 'pool only: ' };
 
-/** The files about what is served over HTTP now. */
-const FILES = ['health', 'metadata', 'infer_http', 'datatypes', 'errors', 'classification', 'batching', 'metrics']
-  .concat(['versions', 'aio'])
-  .map((name) => join(SUITE, `test_${name}.py`));
-const SKIPPED = ['grpc', 'load', 'control', 'shm', 'perf'].map((name) => `--skip-${name}`);
+/**
+ * These count exactly which requests share an execution. That is up to one engine: two workers share the requests before
+ * either forms a batch, so that eight requests of one row may run as 7 + 1. So they run with one worker.
+ */
+const ONE_ENGINE = [
+  'test_batching.py',
+  'test_aio.py::test_dynamic_batching',
+  'test_metrics.py::test_batched_requests',
+  'test_statistics.py::test_batched_requests_each_count',
+  'test_statistics.py::test_time_of_a_batch_counts_for_each_request',
+];
+
+interface Run {
+  readonly name: string;
+  readonly serving: Serving;
+  readonly workers: number;
+  readonly has: (id: string) => boolean;
+  /** What pytest is told to run. */
+  readonly tests: readonly string[];
+  readonly deselected: readonly string[];
+}
+
+const needsOneEngine = (id: string) => ONE_ENGINE.some((start) => id.startsWith(start));
+const all = conformanceFiles();
+const RUNS: readonly Run[] = [
+  { name: 'serve', serving: 'serve', workers: 0, has: () => true, tests: all, deselected: [] },
+  {
+    name: 'a producer with two workers',
+    serving: 'pool',
+    workers: 2,
+    has: (id) => !needsOneEngine(id),
+    tests: all,
+    deselected: ONE_ENGINE,
+  },
+  {
+    name: 'a producer with one worker',
+    serving: 'pool',
+    workers: 1,
+    has: needsOneEngine,
+    tests: ONE_ENGINE,
+    deselected: [],
+  },
+];
 
 let folder = '';
-let serve: MillraceProcess;
+let perfAnalyzer: string | undefined;
 
 beforeAll(async () => {
-  if (!existsSync(SUITE)) throw new Error(`the conformance suite is missing: expected in ${SUITE}`);
   folder = await mkdtemp(join(tmpdir(), 'millrace-conformance-'));
-  const repository = join(folder, 'models');
-  await mkdir(repository);
-  for (const name of readdirSync(join(SUITE, 'models'))) {
-    if (![...LEFT_OUT, ...NOT_YET].includes(name)) {
-      await symlink(join(SUITE, 'models', name), join(repository, name));
-    }
-  }
-  serve = await startMillrace(['serve', `--model-repository=${repository}`, '--log-info=false']);
+  await makeConformanceRepository(join(folder, 'models'));
+  const found = await findPerfAnalyzer();
+  if ('program' in found) perfAnalyzer = found.program;
+  else console.warn(`the tests with perf_analyzer are skipped, it cannot be fetched here: ${found.reason}`);
 });
-afterAll(async () => {
-  await serve.stop();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const promised = readList();
+const passed: Record<Serving, Set<string>> = { serve: new Set(), pool: new Set() };
 
 /**
  * The list grows with the product: `UPDATE_CONFORMANCE=1` adds what passes now. A line that goes away is a promise that
  * was taken back.
  */
-test('the conformance tests of the list pass', async () => {
-  const python = await pythonWithClients();
-  const passesFile = join(folder, 'passes.txt');
-  const ports = ['--http', new URL(serve.url).host, '--metrics', new URL(serve.metricsUrl).host];
-  const args = ['-m', 'pytest', '-q', '--tb=short', '-p', 'record_passes', ...FILES, ...SKIPPED, ...ports];
-  const { text } = await run(python, args, {
-    env: { PASSES_FILE: passesFile, PYTHONPATH: join(ROOT, 'test', 'clients'), PYTHONDONTWRITEBYTECODE: '1' },
-    timeoutMs: 570_000,
-    cwd: folder,
-  });
-  if (!existsSync(passesFile)) throw new Error(`pytest did not get to its end\n${text}`);
-  const passed = readLines(passesFile);
-  const promised = existsSync(LIST) ? readLines(LIST) : new Set<string>();
-  const broken = [...promised].filter((name) => !passed.has(name));
-  expect(broken, text).toEqual([]);
-  if (process.env['UPDATE_CONFORMANCE'] !== undefined) {
-    await writeFile(LIST, `${[...new Set([...promised, ...passed])].sort().join('\n')}\n`);
-  }
-}, 600_000);
+test.concurrent.each(RUNS)(
+  'the conformance tests of the list pass with $name',
+  async ({ name, serving, workers, has, tests, deselected }) => {
+    const options = [`--model-repository=${join(folder, 'models')}`];
+    const server = await startServer(serving, options, workers);
+    try {
+      const results = await runConformance(server, tests, {
+        deselected,
+        folder: join(folder, name),
+        timeoutMs: RUN_TIMEOUT_MS,
+        ...(perfAnalyzer === undefined ? {} : { perfAnalyzer }),
+      });
+      await keepReport(name, results.text);
+      for (const id of results.passed) passed[serving].add(id);
+      const wanted = promised[serving].filter(
+        (id) => has(id) && (perfAnalyzer !== undefined || !id.startsWith('test_perf_analyzer.py')),
+      );
+      expect(
+        wanted.filter((id) => !results.passed.includes(id)),
+        results.text,
+      ).toEqual([]);
+      expect(results.warned, results.text).toEqual([]);
+    } finally {
+      await server.stop();
+    }
+  },
+  RUN_TIMEOUT_MS + 120_000,
+);
 
-function readLines(file: string): Set<string> {
-  return new Set(
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .filter((line) => line !== ''),
-  );
+test.runIf(process.env['UPDATE_CONFORMANCE'])('the list is written', async () => {
+  const serve = new Set([...promised.serve, ...passed.serve]);
+  const pool = new Set([...promised.pool, ...passed.pool]);
+  const lines = [...new Set([...serve, ...pool])].sort().map((id) => {
+    if (!pool.has(id)) return `${ONLY.serve}${id}`;
+    return serve.has(id) ? id : `${ONLY.pool}${id}`;
+  });
+  await writeFile(LIST, `${lines.join('\n')}\n`);
+});
+
+/** What pytest said, for those who look for the tests that do not pass yet. */
+async function keepReport(name: string, text: string): Promise<void> {
+  await mkdir(REPORTS, { recursive: true });
+  await writeFile(join(REPORTS, `${name.replaceAll(' ', '-')}.txt`), text);
+}
+
+function readList(): Record<Serving, readonly string[]> {
+  const lines = readFileSync(LIST, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '');
+  const idsOf = (serving: Serving, other: Serving) =>
+    lines.filter((line) => !line.startsWith(ONLY[other])).map((line) => line.replace(ONLY[serving], ''));
+  return { serve: idsOf('serve', 'pool'), pool: idsOf('pool', 'serve') };
 }

@@ -65,7 +65,7 @@ describe('npm start', () => {
 
   test('passes its options on, and starts without building again', async () => {
     const command = ['npm', 'start', '--silent', '--'];
-    const options = ['--model-repository=nowhere', '--http-port=0', '--metrics-port=0'];
+    const options = ['--model-repository=nowhere', '--http-port=0', '--grpc-port=0', '--metrics-port=0'];
     const { code, stderr } = await runMillrace(options, { cwd: copy, command });
     expect(stderr).toContain("millrace: model repository 'nowhere' cannot be read: there is no such folder");
     expect(code).toBe(1);

@@ -39,18 +39,18 @@ describe('a port that is taken', () => {
   });
   afterAll(() => other.close());
 
-  test.each(['http', 'metrics'])('for %s: serve says which option chooses another, and leaves', async (what) => {
-    const ports = ['--http-port=0', '--metrics-port=0', `--${what}-port=${port}`];
+  test.each(['http', 'grpc', 'metrics'])('for %s: serve says which option chooses another, and leaves', async (what) => {
+    const ports = ['--http-port=0', '--grpc-port=0', '--metrics-port=0', `--${what}-port=${port}`];
     const ended = await runMillrace(['serve', `--model-repository=${good}`, QUIET, ...ports]);
     expect(ended.stderr).toContain(`port ${port} of 127.0.0.1 is taken`);
     expect(ended.stderr).toContain(`--${what}-port`);
     expectOneLine(ended);
   });
 
-  test.each(['http', 'metrics'])('for %s: a producer leaves, too', async (what) => {
+  test.each(['http', 'grpc', 'metrics'])('for %s: a producer leaves, too', async (what) => {
     const redis = await startRedis();
     try {
-      const ports = ['--http-port=0', '--metrics-port=0', `--${what}-port=${port}`];
+      const ports = ['--http-port=0', '--grpc-port=0', '--metrics-port=0', `--${what}-port=${port}`];
       const ended = await runMillrace(['producer', `--redis=${redis.url}`, QUIET, ...ports]);
       expect(ended.stderr).toContain(`port ${port} of 127.0.0.1 is taken`);
       expectOneLine(ended);
@@ -72,7 +72,7 @@ describe('a port that is taken', () => {
   });
 
   test('an address that is not of this machine is said', async () => {
-    const options = [`--model-repository=${good}`, '--http-address=192.0.2.1', '--http-port=0', '--metrics-port=0'];
+    const options = [`--model-repository=${good}`, '--http-address=192.0.2.1', '--http-port=0', '--grpc-port=0', '--metrics-port=0'];
     const ended = await runMillrace(['serve', QUIET, ...options]);
     expect(ended.stderr).toContain('192.0.2.1 is no address of this machine');
     expectOneLine(ended);
@@ -156,7 +156,7 @@ function queueOptions(command: string, redisUrl: string): string[] {
 }
 
 function serveOnce(repository: string): Promise<Ended> {
-  return runMillrace(['serve', `--model-repository=${repository}`, QUIET, '--http-port=0', '--metrics-port=0']);
+  return runMillrace(['serve', `--model-repository=${repository}`, QUIET, '--http-port=0', '--grpc-port=0', '--metrics-port=0']);
 }
 
 function expectOneLine({ code, stdout, stderr }: Ended, wanted = 1): void {

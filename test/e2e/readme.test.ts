@@ -11,6 +11,12 @@ import { startRedis, until } from '../support/redis.ts';
 const shell = promisify(execFile);
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 
+/** Defaults that depend on the machine or on other options. */
+const COMPUTED: Partial<Record<FlagKey, string>> = {
+  preprocessThreads: 'cores, at most 2',
+  allowClientShm: 'true on loopback',
+};
+
 describe('the README against a running server', () => {
   let serve: MillraceProcess;
 
@@ -45,6 +51,7 @@ describe('the README against a running server', () => {
   const withReadmePorts = (text: string): string =>
     text
       .replaceAll(new URL(serve.url).host, '127.0.0.1:8000')
+      .replaceAll(serve.grpcAddress, '127.0.0.1:8001')
       .replaceAll(new URL(serve.metricsUrl).host, '127.0.0.1:8002');
 
   async function runLine(line: string): Promise<string> {
@@ -87,8 +94,7 @@ describe('the README', () => {
       return {
         name: flag.name,
         value: flag.value,
-        // Depends on the machine.
-        preset: key === 'preprocessThreads' ? 'cores, at most 2' : String(flag.default ?? ''),
+        preset: COMPUTED[key] ?? String(flag.default ?? ''),
         variables: [environmentName(flag), ...(flag.env === undefined ? [] : [flag.env])],
         commands: commands.length === Object.keys(COMMAND_FLAGS).length ? 'all' : commands.join(', '),
       };

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FIXTURE_MODELS, makeFixtureRepository } from '../fixtures/make-models.ts';
 import { type MillraceProcess, ROOT, startMillrace } from '../support/process.ts';
@@ -114,13 +115,29 @@ const CALLS: readonly Call[] = [
   json('an unknown model', 404, 'nothing', simple([1, 16])),
   json('an unknown version', 404, 'simple/versions/2', simple([1, 16])),
   json('a row at which the model fails', 400, 'div_int', { inputs: [tensor('INT64', [1, 1], [99])] }),
-  json('a time limit that is over before the model is', 504, 'slow', {
-    inputs: [tensor('INT64', [1, 1], [100_000])],
-    parameters: { timeout: 300_000 },
+  json('a time limit for a queue policy that the model does not have', 200, 'rowsum', {
+    inputs: [tensor('FP32', [1, 1], [1])],
+    parameters: { timeout: 1 },
   }),
+  json('halfs as JSON', 400, 'id_f16', { inputs: [tensor('FP16', [1, 1], [1])] }),
+  json(
+    'bare words for infinity and for what is no number',
+    200,
+    'id_f32',
+    '{"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[NaN,-Infinity]}]}',
+  ),
   {
-    ...json('a compressed body', 415, 'simple', simple([1, 16])),
+    ...json('compression both ways', 200, 'simple', ''),
+    body: gzipSync(JSON.stringify(simple([1, 16]))),
+    headers: { 'content-encoding': 'gzip', 'accept-encoding': 'deflate' },
+  },
+  {
+    ...json('a body that is not compressed as it says', 400, 'simple', simple([1, 16])),
     headers: { 'content-encoding': 'gzip' },
+  },
+  {
+    ...json('an unknown compression', 501, 'simple', simple([1, 16])),
+    headers: { 'content-encoding': 'br' },
   },
 
   { name: 'a photo', status: 200, path: '/models/efficientnet_lite0_int8', body: coffee },
@@ -189,7 +206,7 @@ describe('a client cannot tell producer from serve', () => {
   });
 
   test('but for a link to the queue, the page is the same', async () => {
-    const page = { name: 'page', status: 200, path: '/' };
+    const page = { name: 'page', status: 200, path: '/', headers: { accept: 'text/html' } };
     const [direct, queued] = await Promise.all([send(serve.url, page), send(producer.url, page)]);
     const link = 'href="/dashboard/"';
     expect(queued.body.toString()).toContain(link);

@@ -54,7 +54,7 @@ describe('millrace serve on the example models', () => {
   });
 
   test('serves a page at /', async () => {
-    const response = await fetch(`${serve.url}/`);
+    const response = await fetch(`${serve.url}/`, { headers: { accept: 'text/html' } });
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
     expect(await response.text()).toMatch(/^<!doctype html>[^]*<title>Millrace/i);

@@ -1,7 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { InferError } from '../../shared/errors.ts';
+import type { MeasuredDispatcher } from '../../producer/service/services.ts';
 import type { Call } from '../../shared/infer/call.ts';
-import type { Dispatcher, ModelCatalog, ModelState } from '../../shared/infer/ports.ts';
+import type { ModelStats } from '../../shared/infer/model-stats.ts';
+import type { ModelCatalog, ModelState } from '../../shared/infer/ports.ts';
 import { type InferRequest, NO_PARAMETERS } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
 import { assertRequestFits } from '../../shared/infer/validate-request.ts';
@@ -49,10 +51,11 @@ export type FakeAnswer = (request: InferRequest, model: ReadyModel, call: Call) 
  * A dispatcher without an engine: answers with its inputs as outputs, in order. Answers can be replaced per model and
  * held back; like every dispatcher it settles at the latest when the call is cancelled, unless told to ignore that.
  */
-export class FakeDispatcher implements Dispatcher {
+export class FakeDispatcher implements MeasuredDispatcher {
   readonly seen: { readonly request: InferRequest; readonly call: Call }[] = [];
   readonly answers = new Map<string, FakeAnswer>();
   readonly states: ModelState[] = [];
+  readonly statistics: ModelStats[] = [];
   readiness: { ok: true } | { ok: false; reason: string } = { ok: true };
   catalogReady = true;
   ignoresCancel = false;
@@ -100,6 +103,10 @@ export class FakeDispatcher implements Dispatcher {
 
   ready() {
     return this.readiness;
+  }
+
+  stats(): readonly ModelStats[] {
+    return this.statistics;
   }
 
   pending(): number {

@@ -2,20 +2,27 @@ import type { FastifyInstance, LightMyRequestResponse } from 'fastify';
 import { createApp } from '../../producer/app.ts';
 import type { Facade } from '../../producer/facade/facade-context.ts';
 import { DEFAULT_HTTP_SETTINGS, type HttpSettings } from '../../producer/http/http-settings.ts';
+import type { Restrictions } from '../../producer/service/restricted-access.ts';
+import { createServices } from '../../producer/service/services.ts';
 import { type Logger, silentLogger } from '../../shared/runtime/logger.ts';
 import type { FakeDispatcher } from './fake-dispatcher.ts';
 
 export function testApp(
   dispatcher: FakeDispatcher,
   settings: Partial<HttpSettings> = {},
-  more: { facades?: Facade[]; logger?: Logger } = {},
+  more: { facades?: Facade[]; logger?: Logger; restrictions?: Restrictions } = {},
 ): FastifyInstance {
+  const all = { ...DEFAULT_HTTP_SETTINGS, ...settings };
   return createApp({
-    dispatcher,
-    settings: { ...DEFAULT_HTTP_SETTINGS, ...settings },
-    logger: more.logger ?? silentLogger,
-    version: '0.0.0-test',
+    services: createServices({
+      dispatcher,
+      settings: all,
+      logger: more.logger ?? silentLogger,
+      version: '0.0.0-test',
+    }),
+    settings: all,
     ...(more.facades ? { facades: more.facades } : {}),
+    ...(more.restrictions ? { restrictions: more.restrictions } : {}),
   });
 }
 

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
+import { COMMAND_FLAGS, FLAGS, type CommandName, type FlagKey } from '../../cli/flags/catalogue.ts';
 
 /** The repository's root. */
 export const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -37,6 +38,8 @@ export interface Ended {
 export interface MillraceProcess {
   /** Where HTTP is served, without a slash at the end; '' for a worker. */
   readonly url: string;
+  /** host:port where gRPC is served; '' where it is not. */
+  readonly grpcAddress: string;
   /** The page of metrics; '' where they are switched off. */
   readonly metricsUrl: string;
   readonly pid: number;
@@ -81,6 +84,7 @@ export async function startMillrace(args: readonly string[], options: ProcessOpt
   });
   return {
     url: /^ +HTTP +(\S+)/m.exec(run.stdout())?.[1] ?? '',
+    grpcAddress: /^ +gRPC +(?:\w+:\/\/)?([^\s/]+)/m.exec(run.stdout())?.[1] ?? '',
     metricsUrl: /^ +metrics +(\S+)/m.exec(run.stdout())?.[1] ?? '',
     pid: run.child.pid!,
     stdout: run.stdout,
@@ -150,10 +154,13 @@ function plainEnvironment(): NodeJS.ProcessEnv {
 }
 
 function freePorts(args: readonly string[], { env = {} }: ProcessOptions): string[] {
-  const options = args.includes('worker') ? ['metrics-port'] : ['http-port', 'metrics-port'];
-  return options
+  const command = Object.keys(COMMAND_FLAGS).find((name) => args.includes(name)) as CommandName | undefined;
+  const keys: readonly FlagKey[] = COMMAND_FLAGS[command ?? 'serve'];
+  return keys
+    .map((key) => FLAGS[key].name)
+    .filter((name) => name.endsWith('-port'))
     .filter((name) => !args.some((arg) => arg.startsWith(`--${name}`)))
-    .filter((name) => env[`MILLRACE_${name.toUpperCase().replace('-', '_')}`] === undefined)
+    .filter((name) => env[`MILLRACE_${name.toUpperCase().replaceAll('-', '_')}`] === undefined)
     .map((name) => `--${name}=0`);
 }
 

@@ -1,4 +1,7 @@
+import Type, { type Static, type TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
 import { InferError } from '../../../shared/errors.ts';
+import { shownText } from '../../../shared/tensor/text.ts';
 import { isJsonObject, type JsonObject } from '../../preprocess/json-file.ts';
 import type { ModelTask } from '../../preprocess/model-profile.ts';
 import type { ScoreFunction } from '../../tasks/scores.ts';
@@ -20,10 +23,46 @@ export type TaskRequest =
       readonly parameters: TaskParameters;
     };
 
-const NO_PARAMETERS: TaskParameters = { topK: undefined, scores: undefined, normalize: false };
-
 /** Texts of one request. */
 const MAX_TEXTS = 2048;
+
+/** What each parameter must be, for the error text and the document. Texts are always cut to what the model takes. */
+const EXPECTED = {
+  top_k: 'a whole number above 0',
+  function_to_apply: 'softmax, sigmoid or none',
+  normalize: 'true or false',
+  truncate: 'true',
+} as const;
+
+const PARAMETERS = {
+  top_k: parameter(Type.Integer({ minimum: 1 }), 'top_k'),
+  function_to_apply: parameter(Type.Enum(['softmax', 'sigmoid', 'none']), 'function_to_apply'),
+  normalize: parameter(Type.Boolean(), 'normalize'),
+  truncate: parameter(Type.Literal(true), 'truncate'),
+};
+
+/** Clients send null for what they leave out. */
+function parameter<T extends TSchema>(schema: T, name: keyof typeof EXPECTED) {
+  return Type.Optional(Type.Union([schema, Type.Null()], { description: EXPECTED[name] }));
+}
+
+const TaskParametersBody = Type.Object(PARAMETERS, { additionalProperties: Type.Null() });
+const taskParameters = Compile(TaskParametersBody);
+
+/** The JSON form of a request; what `inputs` may be depends on the model. */
+export const TaskBody = Type.Object(
+  {
+    inputs: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1, maxItems: MAX_TEXTS })], {
+      description: 'a text, a list of texts, or a picture in base64',
+    }),
+    parameters: Type.Optional(Type.Union([TaskParametersBody, Type.Null()])),
+    options: Type.Optional(Type.Unknown({ description: 'for the machines of the Hub, without effect here' })),
+    ...PARAMETERS,
+  },
+  { additionalProperties: Type.Null() },
+);
+
+const NO_PARAMETERS: TaskParameters = { topK: undefined, scores: undefined, normalize: false };
 
 /**
  * A body as the Hugging Face Inference API takes it: the bytes of a file, or JSON `{"inputs": …, "parameters": …}`. For
@@ -90,38 +129,21 @@ function decodeBase64(inputs: unknown): Uint8Array {
 
 /** Clients put parameters under `parameters`, or for vectors beside `inputs`. */
 function decodeParameters(parameters: unknown, beside: JsonObject): TaskParameters {
-  if (!isJsonObject(parameters ?? {})) throw wrong(`"parameters" must be an object, got ${kindOf(parameters)}`);
-  const value: JsonObject = { ...beside, ...(parameters as JsonObject | null | undefined) }; // checked above
-  for (const key of Object.keys(value)) {
-    if (value[key] === null || KNOWN_PARAMETERS.includes(key)) continue;
-    throw wrong(`parameter "${key}" is not supported; known are ${KNOWN_PARAMETERS.join(', ')}`);
+  const nested = parameters ?? {};
+  if (!isJsonObject(nested)) throw wrong(`"parameters" must be an object, got ${kindOf(parameters)}`);
+  const { top_k, function_to_apply, normalize } = { ...checkParameters(beside), ...checkParameters(nested) };
+  return { topK: top_k ?? undefined, scores: function_to_apply ?? undefined, normalize: normalize ?? false };
+}
+
+function checkParameters(value: JsonObject): Static<typeof TaskParametersBody> {
+  if (taskParameters.Check(value)) return value;
+  for (const [key, expected] of Object.entries(EXPECTED)) {
+    if (value[key] === undefined || taskParameters.Check({ [key]: value[key] })) continue;
+    throw wrong(`parameter "${key}" must be ${expected}, got ${JSON.stringify(value[key])}`);
   }
-  // Texts are always cut to what the model takes.
-  if (value['truncate'] === false) throw wrong('parameter "truncate" cannot be false');
-  return {
-    topK: topK(value['top_k'] ?? undefined),
-    scores: scoreFunction(value['function_to_apply'] ?? undefined),
-    normalize: flag(value['normalize'] ?? false),
-  };
-}
-
-const KNOWN_PARAMETERS = ['top_k', 'function_to_apply', 'normalize', 'truncate'];
-
-function topK(value: unknown): number | undefined {
-  if (value === undefined) return undefined;
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1) return value;
-  throw wrong(`parameter "top_k" must be a whole number above 0, got ${JSON.stringify(value)}`);
-}
-
-function scoreFunction(value: unknown): ScoreFunction | undefined {
-  if (value === undefined) return undefined;
-  if (value === 'softmax' || value === 'sigmoid' || value === 'none') return value;
-  throw wrong(`parameter "function_to_apply" must be softmax, sigmoid or none, got ${JSON.stringify(value)}`);
-}
-
-function flag(value: unknown): boolean {
-  if (typeof value === 'boolean') return value;
-  throw wrong(`parameter "normalize" must be true or false, got ${JSON.stringify(value)}`);
+  const unknown = Object.keys(value).find((key) => value[key] !== null && !Object.hasOwn(EXPECTED, key));
+  const known = Object.keys(EXPECTED).join(', ');
+  throw wrong(`parameter "${shownText(unknown ?? '')}" is not supported; known are ${known}`);
 }
 
 function kindOf(value: unknown): string {

@@ -6,15 +6,16 @@ import { ParameterError } from './error-reply.ts';
 
 const MAX_TEXTS = 2048;
 
-const EmbeddingsBody = Type.Object({
+export const EmbeddingsBody = Type.Object({
   model: Type.String({ minLength: 1 }),
   input: Type.Union([
     Type.String({ minLength: 1 }),
     Type.Array(Type.String({ minLength: 1 }), { minItems: 1, maxItems: MAX_TEXTS }),
   ]),
-  encoding_format: Type.Optional(Type.Union([Type.Literal('float'), Type.Literal('base64')])),
-  dimensions: Type.Optional(Type.Integer({ minimum: 1 })),
-  user: Type.Optional(Type.String()),
+  // Clients send null for what they leave out.
+  encoding_format: Type.Optional(Type.Union([Type.Enum(['float', 'base64']), Type.Null()])),
+  dimensions: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+  user: Type.Optional(Type.Union([Type.String(), Type.Null()])),
 });
 
 const embeddingsBody = Compile(EmbeddingsBody);
@@ -37,14 +38,14 @@ const EXPECTED: Readonly<Record<string, string>> = {
 
 /** The body of POST /v1/embeddings. @throws ParameterError that names the key */
 export function decodeEmbeddingsRequest(body: Buffer): EmbeddingsRequest {
-  const value = withoutNulls(parse(body));
+  const value = parse(body);
   if (!embeddingsBody.Check(value)) throw problemOf(value);
   return decode(value);
 }
 
 function decode({ model, input, encoding_format, dimensions }: Static<typeof EmbeddingsBody>): EmbeddingsRequest {
   const texts = typeof input === 'string' ? [input] : input;
-  return { model, texts, base64: encoding_format === 'base64', dimensions };
+  return { model, texts, base64: encoding_format === 'base64', dimensions: dimensions ?? undefined };
 }
 
 function parse(body: Buffer): unknown {
@@ -53,12 +54,6 @@ function parse(body: Buffer): unknown {
   } catch (error) {
     throw new InferError('INVALID_ARGUMENT', 'the body is not valid JSON', { cause: error });
   }
-}
-
-/** Clients send null for what they leave out. */
-function withoutNulls(value: unknown): unknown {
-  if (!isJsonObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, item]) => item !== null));
 }
 
 function problemOf(value: unknown): InferError {

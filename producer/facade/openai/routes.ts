@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
+import type { ModelCatalog } from '../../../shared/infer/ports.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { ModelProfile } from '../../preprocess/model-profile.ts';
@@ -19,22 +20,40 @@ interface ModelRoute {
 
 type EmbeddingsRoute = FastifyRequest<{ Body: Buffer | undefined }>;
 
-/** OpenAI's API as far as models here can serve it: embeddings, and the list of models. Keys are not looked at. */
+/** OpenAI's API as far as models here can serve it: embeddings, and the list of models that give them. Keys are not looked at. */
 export function registerOpenAiRoutes(app: FastifyInstance, context: FacadeContext, preprocessor: Preprocessor): void {
   const bodyLimit = Math.min(MAX_BODY_BYTES, app.initialConfig.bodyLimit ?? MAX_BODY_BYTES);
   // A model's `created` is when this server began to know it, in seconds.
   const created = Math.floor(Date.now() / 1000);
   const describe = (id: string) => ({ id, object: 'model', created, owned_by: 'millrace' });
+  const { catalog } = context;
+  const embeds = (name: string) => givesEmbeddings(preprocessor, catalog, name);
 
   app.setErrorHandler((error, _request, reply) => sendOpenAiError(reply, error, context.logger));
   app.post<{ Body: Buffer | undefined }>('/v1/embeddings', { bodyLimit }, (request, reply) =>
     answerEmbeddings(request, reply, context, preprocessor),
   );
-  app.get('/v1/models', () => {
-    const ready = context.catalog.list().filter(({ state }) => state === 'READY');
-    return { object: 'list', data: [...new Set(ready.map(({ name }) => name))].map(describe) };
+  app.get('/v1/models', async () => {
+    const ready = catalog.list().filter(({ state }) => state === 'READY');
+    const names = [...new Set(ready.map(({ name }) => name))];
+    const wanted = await Promise.all(names.map(embeds));
+    return { object: 'list', data: names.filter((_name, index) => wanted[index]).map(describe) };
   });
-  app.get<ModelRoute>('/v1/models/:model', ({ params }) => describe(context.catalog.resolve(params.model, '').name));
+  app.get<ModelRoute>('/v1/models/:model', async ({ params }) => {
+    const { name } = catalog.resolve(params.model, '');
+    if (await embeds(name)) return describe(name);
+    throw new InferError('NOT_FOUND', `model "${name}" gives no embeddings of texts; see /v2/models/${name}`);
+  });
+}
+
+/** A model whose files cannot be read, or are wrong, is only left out here: asking it for embeddings says what is wrong. */
+async function givesEmbeddings(preprocessor: Preprocessor, catalog: ModelCatalog, name: string): Promise<boolean> {
+  try {
+    const profile = await preprocessor.profile(catalog.resolve(name, ''));
+    return profile?.task === 'feature-extraction';
+  } catch {
+    return false;
+  }
 }
 
 async function answerEmbeddings(

@@ -5,14 +5,17 @@ import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { encodeJsonData } from '../../../shared/tensor/json-encode.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
-import { classify } from './classification.ts';
+import type { RegionHold, SharedMemory } from '../../service/shared-memory.ts';
+import { classify } from '../triton/classification.ts';
+import type { OutputWish } from '../triton/output-wish.ts';
+import { holdOutputRegions, outputLabel } from '../triton/region-tensors.ts';
+import { decodeId, withRequestId } from '../triton/request-id.ts';
 import type { HeadCache } from './head-cache.ts';
-import { decodeOutputWishes, type OutputWish } from './output-wishes.ts';
+import { decodeOutputWishes } from './output-wishes.ts';
 import { decodeRequestParameters } from './parameters.ts';
 import { decodeRawInput } from './raw-request.ts';
 import { decodeInputs } from './request-inputs.ts';
 
-const MAX_ID_LENGTH = 1024;
 /** Names that need no escaping in JSON, which is nearly all of them. */
 const PLAIN_NAME = /^[\w .:/@+-]*$/;
 
@@ -22,12 +25,16 @@ export interface DecodedRequest {
   readonly wishes: readonly OutputWish[];
   /** For outputs that `wishes` does not name. */
   readonly binaryByDefault: boolean;
+  /** Shared memory that outputs go to; whoever decoded the request releases it when it has been answered. */
+  readonly regions: RegionHold | undefined;
+  /** Whether NaN and infinities are written as bare words in JSON; otherwise they are strings, and the JSON is strict. */
+  readonly bareNan: boolean;
   readonly priority: number;
-  readonly timeoutMs: number | undefined;
 }
 
 /**
- * Decodes the body of `infer`: JSON, JSON with binary tensors behind it, or a raw tensor. Tensors are views of the body.
+ * Decodes the body of `infer`: JSON, JSON with binary tensors behind it, or a raw tensor. Tensors are views of the body,
+ * or copies out of shared memory.
  * @param headerLength the Inference-Header-Content-Length header: the bytes of JSON; undefined means all of them
  * @param version as the client asked for it, '' for none
  * @throws InferError
@@ -38,12 +45,13 @@ export function decodeInferRequest(
   model: ReadyModel,
   version: string,
   heads: HeadCache,
+  memory: SharedMemory,
 ): DecodedRequest {
   const jsonLength = headerLength === undefined ? body.length : parseHeaderLength(headerLength, body.length);
   if (headerLength !== undefined && jsonLength === 0) {
     const inputs = [decodeRawInput(body, model)];
     const request = { id: '', model: model.name, version, inputs, outputs: [], parameters: NO_PARAMETERS };
-    return { request, wishes: [], binaryByDefault: true, priority: 0, timeoutMs: undefined };
+    return { request, wishes: [], binaryByDefault: true, regions: undefined, bareNan: false, priority: 0 };
   }
   if (body.length === 0) throw new InferError('INVALID_ARGUMENT', 'the request has no body');
   const document = heads.parse(body, jsonLength);
@@ -52,20 +60,16 @@ export function decodeInferRequest(
   try {
     const options = decodeRequestParameters(root.parameters, () => document.exact().parameters);
     const wishes = decodeOutputWishes(root.outputs);
-    const inputs = decodeInputs(document, body, jsonLength, model);
+    const inputs = decodeInputs(document, body, jsonLength, model, memory);
     const outputs = wishes.map((wish) => wish.name);
     const request = { id, model: model.name, version, inputs, outputs, parameters: options.parameters };
-    const { binaryByDefault, priority, timeoutMs } = options;
-    return { request, wishes, binaryByDefault, priority, timeoutMs };
+    const { binaryByDefault, bareNan = document.bareFloats, priority } = options;
+    // Last, so that nothing can fail while it is held.
+    const regions = holdOutputRegions(memory, wishes);
+    return { request, wishes, binaryByDefault, regions, bareNan, priority };
   } catch (error) {
     throw withRequestId(error, id);
   }
-}
-
-/** Puts the client's own id in front of an error's text, as Triton does, so that the client can match its logs. */
-export function withRequestId(error: unknown, id: string): unknown {
-  if (id === '' || !(error instanceof InferError)) return error;
-  return new InferError(error.code, `[request id: ${id}] ${error.message}`, { cause: error.cause });
 }
 
 function parseHeaderLength(text: string, bodyLength: number): number {
@@ -83,15 +87,6 @@ function parseHeaderLength(text: string, bodyLength: number): number {
     );
   }
   return length;
-}
-
-function decodeId(value: unknown): string {
-  if (value === undefined) return '';
-  if (typeof value === 'string' && value.length <= MAX_ID_LENGTH) return value;
-  throw new InferError(
-    'INVALID_ARGUMENT',
-    `id must be a string of at most ${MAX_ID_LENGTH} characters, got ${shownValue(value)}`,
-  );
 }
 
 export interface EncodedResponse {
@@ -126,11 +121,15 @@ function encodeOutput(output: Tensor, decoded: DecodedRequest, model: ReadyModel
   const wish = decoded.wishes.find(({ name }) => name === output.name);
   const tensor = wish && wish.classes > 0 ? classifyOutput(output, wish.classes, model) : output;
   const head = `{"name":${quote(tensor.name)},"datatype":"${tensor.datatype}","shape":[${tensor.shape.join(',')}]`;
+  if (wish?.region) {
+    decoded.regions?.write(outputLabel(tensor.name), wish.region, tensor.data);
+    return `${head}}`;
+  }
   if (wish ? wish.binary : decoded.binaryByDefault) {
     if (tensor.data.byteLength > 0) blobs.push(tensor.data);
     return `${head},"parameters":{"binary_data_size":${tensor.data.byteLength}}}`;
   }
-  return `${head},"data":${encodeJsonData(`output ${tensor.name}`, tensor)}}`;
+  return `${head},"data":${encodeJsonData(`output ${tensor.name}`, tensor, decoded.bareNan)}}`;
 }
 
 function classifyOutput(output: Tensor, classes: number, model: ReadyModel): Tensor {

@@ -1,23 +1,17 @@
 import { InferError } from '../../../shared/errors.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
+import type { OutputWish } from '../triton/output-wish.ts';
+import { readRegionRange } from '../triton/region-parameters.ts';
+import { assertNotClassified, outputLabel } from '../triton/region-tensors.ts';
 import { asArray, asCount, asName, asObject } from './json-fields.ts';
-import { assertNoSharedMemory } from './request-inputs.ts';
 
 const MAX_OUTPUTS = 1024;
-
-/** How one output is to come back. */
-export interface OutputWish {
-  readonly name: string;
-  readonly binary: boolean;
-  /** How many best classes instead of the tensor; 0 for the tensor itself. */
-  readonly classes: number;
-}
 
 const NO_WISHES: readonly OutputWish[] = Object.freeze([]);
 
 /**
  * The request's `outputs`; absent or empty means all of them.
- * @throws InferError INVALID_ARGUMENT, or UNIMPLEMENTED for shared memory.
+ * @throws InferError INVALID_ARGUMENT
  */
 export function decodeOutputWishes(raw: unknown): readonly OutputWish[] {
   if (raw === undefined) return NO_WISHES;
@@ -35,12 +29,17 @@ function decodeOutputWish(raw: unknown, index: number): OutputWish {
   const output = asObject(`outputs[${index}]`, raw);
   const name = asName(`outputs[${index}]: name`, output.name);
   if (output.parameters === undefined) return { name, binary: false, classes: 0 };
-  const where = `output ${shownText(name)}`;
+  const where = outputLabel(name);
   const parameters = asObject(`${where}: parameters`, output.parameters);
-  assertNoSharedMemory(where, parameters);
   const { binary_data: binary = false, classification = 0 } = parameters;
   if (typeof binary !== 'boolean') {
     throw new InferError('INVALID_ARGUMENT', `${where}: binary_data must be true or false, got ${shownValue(binary)}`);
   }
-  return { name, binary, classes: asCount(`${where}: classification`, classification) };
+  const classes = asCount(`${where}: classification`, classification);
+  const region = readRegionRange(where, parameters);
+  if (region !== undefined) {
+    if (binary) throw new InferError('INVALID_ARGUMENT', `${where}: both shared memory and binary_data are asked for`);
+    assertNotClassified(where, classes);
+  }
+  return { name, binary, classes, region };
 }

@@ -8,20 +8,20 @@ const MIN_INT64 = -(2n ** 63n);
 const MAX_UINT64 = 2n ** 64n - 1n;
 
 export interface RequestParameters {
-  /** For the model and the scheduler: everything but `binary_data_output`. */
+  /** For the model and the scheduler: everything but what is about the form of the answer. */
   readonly parameters: Parameters;
   /** How outputs that the request does not list come back. */
   readonly binaryByDefault: boolean;
+  /** Whether NaN and infinities come back as bare words; undefined when the client does not say. */
+  readonly bareNan: boolean | undefined;
   readonly priority: number;
-  /** From `timeout`, which the client gives in microseconds; undefined for none of its own. */
-  readonly timeoutMs: number | undefined;
 }
 
 const NONE: RequestParameters = Object.freeze({
   parameters: NO_PARAMETERS,
   binaryByDefault: false,
+  bareNan: undefined,
   priority: 0,
-  timeoutMs: undefined,
 });
 
 /** What nearly every binary request carries: `binary_data_output` and nothing else. */
@@ -50,32 +50,33 @@ export function decodeRequestParameters(raw: unknown, exact: () => unknown): Req
       value = exactSource[key];
     }
     const checked = checkParameter(key, value);
-    if (key !== 'binary_data_output') entries.push([key, checked]);
+    if (key !== 'binary_data_output' && key !== 'bare_nan') entries.push([key, checked]);
   }
-  const { priority, timeout } = source;
+  const { priority, bare_nan: bareNan } = source;
   return {
     // fromEntries defines own properties, so that "__proto__" is a name like any other.
     parameters: entries.length === 0 ? NO_PARAMETERS : Object.fromEntries(entries),
     binaryByDefault: source.binary_data_output === true,
+    bareNan: typeof bareNan === 'boolean' ? bareNan : undefined,
     priority: typeof priority === 'number' ? priority : 0,
-    timeoutMs: typeof timeout === 'number' && timeout > 0 ? timeout / 1000 : undefined,
   };
 }
 
 function checkParameter(key: string, value: unknown): ParameterValue {
   switch (key) {
     case 'binary_data_output':
+    case 'bare_nan':
     case 'sequence_start':
     case 'sequence_end':
       if (typeof value !== 'boolean') throw wrongType(key, 'true or false', value);
       return value;
     case 'priority':
     case 'timeout':
-      if (!isUnsigned(value)) throw wrongType(key, 'a whole number from 0 up', value);
+      if (!isUnsigned(value)) throw wrongType(key, 'a whole number from 0 to 2^64 - 1', value);
       return value;
     case 'sequence_id':
       if (typeof value !== 'string' && !isUnsigned(value)) {
-        throw wrongType(key, 'a string or a whole number from 0 up', value);
+        throw wrongType(key, 'a string or a whole number from 0 to 2^64 - 1', value);
       }
       return value;
     default:
@@ -94,7 +95,8 @@ function checkCustomParameter(key: string, value: unknown): ParameterValue {
 }
 
 function isUnsigned(value: unknown): value is number | bigint {
-  return typeof value === 'bigint' ? value >= 0n : typeof value === 'number' && Number.isInteger(value) && value >= 0;
+  if (typeof value === 'bigint') return value >= 0n && value <= MAX_UINT64;
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 64;
 }
 
 function wrongType(key: string, expected: string, given: unknown): InferError {

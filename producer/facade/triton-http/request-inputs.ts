@@ -5,21 +5,34 @@ import { byteSizeOf, type Datatype, isDatatype } from '../../../shared/tensor/da
 import { decodeJsonData } from '../../../shared/tensor/json-decode.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
+import type { SharedMemory } from '../../service/shared-memory.ts';
+import { readRegionRange } from '../triton/region-parameters.ts';
+import { readRegionTensor } from '../triton/region-tensors.ts';
 import type { JsonDocument } from './json-document.ts';
 import { asArray, asCount, asName, asObject } from './json-fields.ts';
 
 const MAX_INPUTS = 1024;
 
+const NONE: Record<string, unknown> = Object.freeze({});
+
 /**
- * The inputs of a request: JSON data, or views of the bytes that follow the JSON, in the order of `inputs`.
+ * The inputs of a request: JSON data, views of the bytes that follow the JSON, in the order of `inputs`, or copies out of
+ * shared memory.
  * @param body the whole body; its first `jsonLength` bytes are `document`
- * @throws InferError INVALID_ARGUMENT, or UNIMPLEMENTED for shared memory.
+ * @throws InferError INVALID_ARGUMENT; with shared memory also NOT_FOUND and RESOURCE_EXHAUSTED.
  */
-export function decodeInputs(document: JsonDocument, body: Buffer, jsonLength: number, model: ReadyModel): Tensor[] {
+export function decodeInputs(
+  document: JsonDocument,
+  body: Buffer,
+  jsonLength: number,
+  model: ReadyModel,
+  memory: SharedMemory,
+): Tensor[] {
   const list = asArray('inputs', document.root.inputs, MAX_INPUTS);
   if (list.length === 0) throw invalid('inputs is empty');
   const tensors: Tensor[] = [];
   let offset = jsonLength;
+  let regionBytes = 0;
   for (let i = 0; i < list.length; i++) {
     const input = asObject(`inputs[${i}]`, list[i]);
     const name = asName(`inputs[${i}]: name`, input.name);
@@ -27,16 +40,20 @@ export function decodeInputs(document: JsonDocument, body: Buffer, jsonLength: n
     const shape = asShape(where, input.shape);
     const datatype = asDatatype(where, name, input.datatype, model);
     const count = checkedElementCount(where, shape);
-    const size = decodeBinarySize(where, input.parameters);
+    const parameters = input.parameters === undefined ? NONE : asObject(`${where}: parameters`, input.parameters);
+    const size = decodeBinarySize(where, parameters);
+    const range = readRegionRange(where, parameters);
+    assertOneForm(where, input.data !== undefined, size !== undefined, range !== undefined);
     let data: Uint8Array;
-    if (size === undefined) {
-      if (input.data === undefined) throw invalid(`${where}: neither data nor binary_data_size is given`);
-      data = decodeJsonData(where, datatype, count, input.data, () => exactData(document, i));
-    } else {
-      if (input.data !== undefined) throw invalid(`${where}: both data and binary_data_size are given`);
+    if (range !== undefined) {
+      data = readRegionTensor(memory, where, range, datatype, shape, count, regionBytes);
+      regionBytes += data.byteLength;
+    } else if (size !== undefined) {
       assertBinarySize(where, datatype, shape, count, size, body.length - offset);
       data = body.subarray(offset, offset + size);
       offset += size;
+    } else {
+      data = decodeJsonData(where, datatype, count, input.data, () => exactData(document, i), document.bareFloats);
     }
     tensors.push({ name, datatype, shape, data });
   }
@@ -62,22 +79,21 @@ function asDatatype(where: string, name: string, value: unknown, model: ReadyMod
   throw invalid(`model ${model.name}, ${where}: ${shownValue(value)} is no datatype, ${expected}`);
 }
 
-/** `binary_data_size`; undefined when the data is JSON. */
-function decodeBinarySize(where: string, raw: unknown): number | undefined {
-  if (raw === undefined) return undefined;
-  const parameters = asObject(`${where}: parameters`, raw);
-  assertNoSharedMemory(where, parameters);
+/** `binary_data_size`; undefined when the data is not behind the JSON. */
+function decodeBinarySize(where: string, parameters: Record<string, unknown>): number | undefined {
   if (!Object.hasOwn(parameters, 'binary_data_size')) return undefined;
   return asCount(`${where}: binary_data_size`, parameters.binary_data_size);
 }
 
-/** @throws InferError UNIMPLEMENTED for the parameters of the shared memory extensions. */
-export function assertNoSharedMemory(where: string, parameters: Record<string, unknown>): void {
-  for (const key of ['shared_memory_region', 'shared_memory_byte_size', 'shared_memory_offset']) {
-    if (Object.hasOwn(parameters, key)) {
-      throw new InferError('UNIMPLEMENTED', `${where}: ${key}: shared memory is not supported`);
-    }
+function assertOneForm(where: string, json: boolean, binary: boolean, region: boolean): void {
+  if (Number(json) + Number(binary) + Number(region) === 1) return;
+  if (!json && !binary) {
+    throw invalid(`${where}: neither data nor binary_data_size nor shared_memory_region is given`);
   }
+  const [first, second] = json
+    ? ['data', binary ? 'binary_data_size' : 'shared_memory_region']
+    : ['binary_data_size', 'shared_memory_region'];
+  throw invalid(`${where}: both ${first} and ${second} are given`);
 }
 
 function assertBinarySize(

@@ -4,7 +4,8 @@ import { InferError } from '../../../shared/errors.ts';
 import type { ModelCatalog } from '../../../shared/infer/ports.ts';
 import { encodeModelConfigJson } from '../../../shared/model/config-json.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
-import { shownText, shownValue } from '../../../shared/tensor/text.ts';
+import { compressBody } from '../../http/compress-body.ts';
+import { type ContentCoding, pickCoding } from '../../http/content-coding.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
@@ -13,11 +14,15 @@ import {
   type DecodedRequest,
   type EncodedResponse,
   encodeInferResponse,
-  withRequestId,
 } from './codec.ts';
+import { registerGenerateRoutes } from './generate-routes.ts';
+import { registerRepositoryRoutes } from './repository-routes.ts';
+import { registerSettingsRoutes } from './settings-routes.ts';
+import { registerSharedMemoryRoutes } from './shared-memory-routes.ts';
+import { registerStatisticsRoutes } from './statistics-routes.ts';
+import { withRequestId } from '../triton/request-id.ts';
 import { HeadCache } from './head-cache.ts';
-import { parseJsonDocument } from './json-document.ts';
-import { modelMetadata, repositoryIndex, serverMetadata } from './metadata.ts';
+import { modelMetadata, serverMetadata } from '../triton/metadata.ts';
 
 interface ModelRoute {
   // `version` is '' without the /versions part, so that both forms share their handlers.
@@ -36,12 +41,13 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
 
   app.get('/v2', (_request, reply) => sendJson(reply, JSON.stringify(serverMetadata(context.version))));
   app.get('/v2/health/live', (_request, reply) => reply.send());
-  app.get('/v2/health/ready', (_request, reply) =>
-    reply.code(catalog.ready() && context.ready().ok ? 200 : 400).send(),
-  );
-  app.post<{ Body: Buffer | undefined }>('/v2/repository/index', (request, reply) =>
-    sendJson(reply, JSON.stringify(repositoryIndex(catalog.list(), decodeReadyFilter(request.body)))),
-  );
+  app.get('/v2/health/ready', (_request, reply) => reply.code(context.serverReady() ? 200 : 400).send());
+
+  registerRepositoryRoutes(app, context);
+  registerSettingsRoutes(app, context);
+  registerStatisticsRoutes(app, context);
+  registerGenerateRoutes(app, context, settings);
+  registerSharedMemoryRoutes(app, context);
 
   // Versions are digits; anything else falls through to 404.
   for (const path of ['/v2/models/:model', '/v2/models/:model/versions/:version(^[0-9]+$)']) {
@@ -75,6 +81,11 @@ export function maxInferBytes(headers: IncomingHttpHeaders, settings: HttpSettin
     : settings.maxBodyBytes;
 }
 
+/** Compression belongs to infer alone, both ways: the asyncio client asks for it everywhere and undoes it only there. */
+export function mayBeCompressed({ routeOptions }: FastifyRequest): boolean {
+  return routeOptions.url?.endsWith('/infer') === true;
+}
+
 /** Written without `async`: no promise is needed between the service's and the answer. */
 function infer(
   request: ModelRequest,
@@ -84,13 +95,12 @@ function infer(
   settings: HttpSettings,
   heads: HeadCache,
 ): void {
-  assertPlainEncoding(request, reply);
   const { model: name, version = '' } = request.params;
   const model = context.catalog.resolve(name, version);
   const headerLength = singleHeader(request.headers[HEADER_LENGTH]);
   const bytes = body ?? Buffer.alloc(0);
   if (Math.min(Number(headerLength), bytes.length) > settings.maxJsonBytes) throw jsonTooLarge(settings.maxJsonBytes);
-  const decoded = decodeInferRequest(bytes, headerLength, model, version, heads);
+  const decoded = decodeInferRequest(bytes, headerLength, model, version, heads, context.sharedMemory);
   const call = context.openCall(reply, decoded);
   context.infer(decoded.request, call).then(
     (response) => {
@@ -98,9 +108,14 @@ function infer(
         sendInferResponse(reply, encodeInferResponse(response, decoded, model), context);
       } catch (error) {
         sendInferError(reply, error, decoded, context);
+      } finally {
+        decoded.regions?.release();
       }
     },
-    (error: unknown) => sendInferError(reply, error, decoded, context),
+    (error: unknown) => {
+      decoded.regions?.release();
+      sendInferError(reply, error, decoded, context);
+    },
   );
 }
 
@@ -111,19 +126,26 @@ function sendInferResponse(reply: FastifyReply, { body, jsonLength }: EncodedRes
     reply.header('content-type', 'application/octet-stream');
     reply.header(HEADER_LENGTH, jsonLength);
   }
-  context.sendBody(reply, body);
+  const wish = reply.request.headers['accept-encoding'];
+  const coding = wish === undefined ? undefined : pickCoding(wish);
+  if (coding === undefined) context.sendBody(reply, body);
+  else sendCompressed(reply, body, coding, context);
+}
+
+function sendCompressed(reply: FastifyReply, body: Buffer, coding: ContentCoding, context: FacadeContext): void {
+  compressBody(body, coding, context.admission, (error, packed) => {
+    if (error) {
+      reply.removeHeader(HEADER_LENGTH);
+      context.sendError(reply, error);
+      return;
+    }
+    reply.header('content-encoding', coding);
+    context.sendBody(reply, packed);
+  });
 }
 
 function sendInferError(reply: FastifyReply, error: unknown, decoded: DecodedRequest, context: FacadeContext): void {
   context.sendError(reply, withRequestId(error, decoded.request.id));
-}
-
-/** Compressed bodies are refused rather than read as JSON; the answer says what is understood. */
-function assertPlainEncoding(request: FastifyRequest, reply: FastifyReply): void {
-  const encoding = request.headers['content-encoding'];
-  if (encoding === undefined || encoding.toLowerCase() === 'identity') return;
-  reply.header('accept-encoding', 'identity');
-  throw new HttpError(415, `content-encoding ${shownText(encoding)} is not supported, send the body uncompressed`);
 }
 
 function singleHeader(value: string | string[] | undefined): string | undefined {
@@ -132,13 +154,6 @@ function singleHeader(value: string | string[] | undefined): string | undefined 
 
 function jsonTooLarge(maxJsonBytes: number): HttpError {
   return new HttpError(413, `the JSON part of the request is larger than the limit of ${maxJsonBytes} bytes`);
-}
-
-function decodeReadyFilter(body: Buffer | undefined): boolean {
-  if (!body || body.length === 0) return false;
-  const { ready = false } = parseJsonDocument(body, body.length).root;
-  if (typeof ready === 'boolean') return ready;
-  throw new InferError('INVALID_ARGUMENT', `ready must be true or false, got ${shownValue(ready)}`);
 }
 
 function sendJson(reply: FastifyReply, text: string): FastifyReply {

@@ -150,7 +150,7 @@ describe('a text', () => {
     ['{"inputs": ["a", 1]}', '"inputs"[1] must be a text, got a number'],
     ['{"inputs": null}', 'got null'],
     ['[]', 'the body must be a JSON object'],
-    ['{"inputs": "a", "parameters": {"truncate": false}}', '"truncate" cannot be false'],
+    ['{"inputs": "a", "parameters": {"truncate": false}}', 'parameter "truncate" must be true, got false'],
     [JSON.stringify({ inputs: new Array<string>(2049).fill('a') }), 'at most 2048 allowed'],
     [JSON.stringify({ inputs: 'a'.repeat(1024 * 1024 + 1) }), 'at most 1048576 allowed'],
   ])('400 for %j', async (body, message) => {

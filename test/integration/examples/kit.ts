@@ -4,8 +4,11 @@ import type { FastifyInstance } from 'fastify';
 import { createApp } from '../../../producer/app.ts';
 import { registerHuggingFaceRoutes } from '../../../producer/facade/huggingface/routes.ts';
 import { registerOpenAiRoutes } from '../../../producer/facade/openai/routes.ts';
+import { registerOpenApiRoutes } from '../../../producer/facade/openapi/routes.ts';
 import { DEFAULT_HTTP_SETTINGS } from '../../../producer/http/http-settings.ts';
 import { createPreprocessor, type Preprocessor } from '../../../producer/preprocess/preprocessor.ts';
+import { NO_RESTRICTIONS } from '../../../producer/service/restricted-access.ts';
+import { createServices } from '../../../producer/service/services.ts';
 import { silentLogger } from '../../../shared/runtime/logger.ts';
 import { createCApiBackend } from '../../../worker/engine/backend/onnx/c-api/c-api-backend.ts';
 import { createEngine } from '../../../worker/engine/create-engine.ts';
@@ -39,13 +42,17 @@ export async function serveExamples(): Promise<Examples> {
   });
   const preprocessor = createPreprocessor();
   const app = createApp({
-    dispatcher: engine,
+    services: createServices({
+      dispatcher: engine,
+      settings: DEFAULT_HTTP_SETTINGS,
+      logger: silentLogger,
+      version: '0.0.0-test',
+    }),
     settings: DEFAULT_HTTP_SETTINGS,
-    logger: silentLogger,
-    version: '0.0.0-test',
     facades: [
       (scope, context) => registerHuggingFaceRoutes(scope, context, preprocessor),
       (scope, context) => registerOpenAiRoutes(scope, context, preprocessor),
+      (scope, context) => registerOpenApiRoutes(scope, context, { preprocessor, restrictions: NO_RESTRICTIONS }),
     ],
   });
   return {

@@ -60,6 +60,25 @@ describe('the directory', () => {
     expect((await producer.catalog.resolve('text', '').files.read('config.json')).toString()).toBe('good');
   });
 
+  it('stays known to a producer while Redis, emptied by somebody, does not hold it', async () => {
+    await pool.worker([{ name: 'served' }]);
+    const gone = await pool.worker([{ name: 'unserved' }]);
+    const producer = await pool.producer();
+    await knows(producer, 'unserved');
+    await gone.consumer.close(0);
+    const redis = pool.redis.client();
+    await until('the producer has read the empty directory', async () => {
+      await redis.flushall();
+      return !producer.ready().ok;
+    });
+    expect(producer.catalog.resolve('served', '')).toMatchObject({ name: 'served', version: '1' });
+    const answer = await producer.infer(requestOf('served', Buffer.from('kept')), callOf());
+    expect(Buffer.from(answer.outputs[0]!.data).toString()).toBe('kept');
+    await knows(producer, 'served');
+    // Its worker is gone and nobody writes it again; a request may still wait for a worker that comes.
+    expect(producer.catalog.resolve('unserved', '')).toMatchObject({ name: 'unserved' });
+  });
+
   it('shows the highest ready version where a request names none', async () => {
     await pool.worker([
       { name: 'm', version: '9' },

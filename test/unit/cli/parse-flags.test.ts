@@ -22,6 +22,11 @@ describe('parseFlags', () => {
     expect(parseFlags('serve', ['--http-port', '9000'], {}).httpPort).toBe(9000);
   });
 
+  it('takes the one value of an option that only has one so far', () => {
+    const settings = parseFlags('serve', ['--model-control-mode=none', '--strict-model-config=off'], {});
+    expect(settings).toMatchObject({ modelControlMode: 'none', strictModelConfig: false });
+  });
+
   it('collects every value of a repeatable option, under its alias too', () => {
     const args = ['--model-repository=a', '--model-store', 'b', '--model-repository', 'c'];
     expect(parseFlags('serve', args, {}).modelRepository).toEqual(['a', 'b', 'c']);
@@ -52,6 +57,8 @@ describe('parseFlags', () => {
     [['--http-port'], '--http-port needs a value: --http-port=PORT'],
     [['--allow-metrics=maybe'], '--allow-metrics expects true or false, got "maybe"'],
     [['--onnxruntime-api=d'], 'expects one of c, binding, got "d"'],
+    [['--model-control-mode=explicit'], '--model-control-mode takes only none, got "explicit": models are loaded once'],
+    [['--strict-model-config'], '--strict-model-config takes only false, got "true"'],
     [['stray'], 'unexpected argument "stray"'],
   ])('refuses %j', (args, text) => {
     expect(refusal(args)).toContain(text);

@@ -69,7 +69,7 @@ describe('docker-compose.yml', () => {
   });
 
   it('publishes HTTP and metrics on this machine only, unless told otherwise', () => {
-    expect(producer.ports!.map(preset)).toEqual(['127.0.0.1:8000:8000', '127.0.0.1:8002:8002']);
+    expect(producer.ports!.map(preset)).toEqual(['127.0.0.1:8000:8000', '127.0.0.1:8001:8001', '127.0.0.1:8002:8002']);
     expect(redis.ports).toBeUndefined();
   });
 

@@ -7,7 +7,7 @@ import { contentSecurityPolicy, registerPageRoutes } from '../../../../producer/
 async function getPage(options?: PageOptions) {
   const app = fastify();
   registerPageRoutes(app, options);
-  return await app.inject('/');
+  return await app.inject({ url: '/', headers: { accept: 'text/html,*/*;q=0.8' } });
 }
 
 describe('the start page', () => {
@@ -19,6 +19,13 @@ describe('the start page', () => {
     expect(addresses).toBeNull();
     expect(response.body).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(/);
     expect(response.body).not.toMatch(/\sstyle="|\son\w+="/);
+  });
+
+  it('is not there for clients that do not ask for HTML', async () => {
+    const app = fastify();
+    registerPageRoutes(app);
+    const response = await app.inject({ url: '/', headers: { accept: '*/*' } });
+    expect([response.statusCode, response.json()]).toEqual([404, { error: 'Not Found' }]);
   });
 
   it('allows its own style and script and no other', async () => {

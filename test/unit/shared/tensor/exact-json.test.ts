@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseExactJson } from '../../../../shared/tensor/exact-json.ts';
+import { hasBareFloats, parseBareFloatJson, parseExactJson } from '../../../../shared/tensor/exact-json.ts';
 
 describe('parseExactJson', () => {
   test('reads what JSON.parse reads, to the same values', () => {
@@ -60,6 +60,45 @@ describe('parseExactJson', () => {
   test('limits nesting', () => {
     expect(() => parseExactJson('['.repeat(100_000))).toThrow('nested deeper');
   });
+});
+
+describe('parseBareFloatJson', () => {
+  test('reads the words for NaN and infinity where a number may stand', () => {
+    const text = '{"a":[NaN,-NaN, Inf,-Inf,Infinity , -Infinity],"b":"NaN","c":1.5}';
+    expect(hasBareFloats(text)).toBe(true);
+    expect(parseBareFloatJson(text, false)).toEqual({
+      a: [NaN, NaN, Infinity, -Infinity, Infinity, -Infinity],
+      b: 'NaN',
+      c: 1.5,
+    });
+  });
+
+  test('reads what JSON.parse reads, to the same values', () => {
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        expect(parseBareFloatJson(text, false)).toEqual(JSON.parse(text));
+      }),
+    );
+  });
+
+  test('keeps integers exact on demand', () => {
+    expect(parseBareFloatJson('[NaN,9007199254740993]', true)).toEqual([NaN, 9007199254740993n]);
+    expect(parseBareFloatJson('[NaN,9007199254740993]', false)).toEqual([NaN, 9007199254740992]);
+    // Longer than any integer type: a float, and no work for a bigint of a million digits.
+    expect(parseBareFloatJson(`[${'1'.repeat(100)}]`, true)).toEqual([Number('1'.repeat(100))]);
+  });
+
+  test('takes infinity only as a word', () => {
+    expect(() => parseBareFloatJson('[NaN,1e400]', false)).toThrow('beyond the range of a double at character 5');
+    expect(() => parseBareFloatJson(`[${'1'.repeat(400)}]`, true)).toThrow('beyond the range');
+  });
+
+  test.each(['[nan]', '[+Infinity]', '[infinity]', '[NaNs]', '[Infinit]', '{NaN:1}', '[-]', '[NaN'])(
+    'refuses %j',
+    (text) => {
+      expect(() => parseBareFloatJson(text, false)).toThrow('cannot be parsed at character');
+    },
+  );
 });
 
 function withNumbers(value: unknown): unknown {

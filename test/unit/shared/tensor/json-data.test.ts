@@ -4,7 +4,7 @@ import { byteSizeOf, DATATYPES, type Datatype } from '../../../../shared/tensor/
 import { encodeBytes } from '../../../../shared/tensor/bytes.ts';
 import { decodeJsonData } from '../../../../shared/tensor/json-decode.ts';
 import { encodeJsonData } from '../../../../shared/tensor/json-encode.ts';
-import { parseExactJson } from '../../../../shared/tensor/exact-json.ts';
+import { parseBareFloatJson, parseExactJson } from '../../../../shared/tensor/exact-json.ts';
 
 function decode(datatype: Datatype, count: number, text: string): Uint8Array {
   return decodeJsonData('input x', datatype, count, JSON.parse(text), () => parseExactJson(text));
@@ -14,7 +14,7 @@ function encode(datatype: Datatype, shape: number[], data: Uint8Array): string {
   return encodeJsonData('output y', { name: 'y', datatype, shape, data });
 }
 
-const NUMBERS = DATATYPES.filter((datatype) => datatype !== 'BYTES' && datatype !== 'BOOL');
+const NUMBERS = DATATYPES.filter((datatype) => !['BYTES', 'BOOL', 'FP16', 'BF16'].includes(datatype));
 
 test.each(NUMBERS)('any %s bytes survive as JSON, wherever they lie in memory', (datatype) => {
   const size = byteSizeOf(datatype);
@@ -31,6 +31,32 @@ test.each(NUMBERS)('any %s bytes survive as JSON, wherever they lie in memory', 
       if (!text.includes('NaN')) expect(again).toEqual(new Uint8Array(data));
     }),
   );
+});
+
+test.each(['FP32', 'FP64'] as const)('any %s bytes survive with bare words too', (datatype) => {
+  const size = byteSizeOf(datatype);
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
+      const count = Math.floor(bytes.length / size);
+      const data = bytes.slice(0, count * size);
+      const text = encodeJsonData('output y', { name: 'y', datatype, shape: [count], data }, true);
+      const values = parseBareFloatJson(text, false);
+      const again = decodeJsonData('input x', datatype, count, values, () => values, true);
+      expect(encodeJsonData('output y', { name: 'y', datatype, shape: [count], data: again }, true)).toBe(text);
+      if (!text.includes('NaN')) expect(again).toEqual(data);
+    }),
+  );
+});
+
+test.each(['FP16', 'BF16'] as const)('%s has no JSON form', (datatype) => {
+  expect(() => encode(datatype, [1], new Uint8Array(2))).toThrow(`${datatype} cannot travel as JSON; ask for it with`);
+  expect(() => decode(datatype, 1, '[1]')).toThrow(`input x: ${datatype} cannot travel as JSON, send it with`);
+});
+
+test('infinity is only what a client means by it, not what became of a number', () => {
+  expect(() => decode('FP64', 1, '[1e400]')).toThrow('element 0: expected a number in the range of FP64');
+  expect(() => decodeJsonData('x', 'FP32', 1, [1e39], () => [], true)).toThrow('in the range of FP32');
+  expect(() => decodeJsonData('x', 'INT32', 1, [NaN], () => [], true)).toThrow('expected an integer');
 });
 
 test('any texts survive as BYTES', () => {

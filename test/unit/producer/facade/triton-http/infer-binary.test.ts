@@ -134,14 +134,6 @@ describe('binary data', () => {
     const none = { name: 'x', datatype: 'FP32', shape: [1, 1] };
     expect(await fixture.refused('id_fp32', { inputs: [none] })).toContain('neither data nor binary_data_size');
   });
-
-  test('names shared memory as not supported', async () => {
-    const input = { name: 'x', datatype: 'FP32', shape: [1, 1], parameters: { shared_memory_region: 'r' } };
-    expect(await fixture.refused('id_fp32', { inputs: [input] }, {}, 501)).toContain('shared memory is not supported');
-    const output = { name: 'y', parameters: { shared_memory_region: 'r', shared_memory_byte_size: 4 } };
-    const body = { inputs: [jsonInput('x', 'FP32', [1, 1], [1])], outputs: [output] };
-    expect(await fixture.refused('id_fp32', body, {}, 501)).toContain('shared memory is not supported');
-  });
 });
 
 describe('raw binary requests', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type InferAnswer, jsonInput, postInfer } from '../../../../support/http-app.ts';
-import { useInferFixture } from './infer-fixture.ts';
+import { binaryInput, type InferAnswer, jsonInput, postInfer } from '../../../../support/http-app.ts';
+import { bytesOf, useInferFixture } from './infer-fixture.ts';
 
 const fixture = useInferFixture();
 
@@ -81,10 +81,10 @@ describe('outputs', () => {
   });
 
   test.each(['BOOL', 'BYTES', 'FP16', 'BF16'] as const)('cannot be classified as %s', async (datatype) => {
-    const data = datatype === 'BOOL' ? [true] : datatype === 'BYTES' ? ['a'] : [1];
+    const binary = datatype === 'BYTES' ? bytesOf(['a']) : Buffer.alloc(datatype === 'BOOL' ? 1 : 2);
     const outputs = [{ name: 'y', parameters: { classification: 1 } }];
-    const body = { inputs: [jsonInput('x', datatype, [1, 1], data)], outputs };
-    expect(await fixture.refused(`id_${datatype.toLowerCase()}`, body)).toContain(
+    const body = { inputs: [binaryInput('x', datatype, [1, 1], binary.length)], outputs };
+    expect(await fixture.refused(`id_${datatype.toLowerCase()}`, body, { binary })).toContain(
       `not possible for datatype ${datatype}`,
     );
   });

@@ -2,7 +2,18 @@ import type { ModelState } from '../../../shared/infer/ports.ts';
 import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.ts';
 
 /** What this server speaks beyond the core of the protocol; clients switch features on by these words. */
-const EXTENSIONS = ['classification', 'model_configuration', 'binary_tensor_data', 'parameters'];
+const EXTENSIONS = [
+  'classification',
+  'model_repository',
+  'model_configuration',
+  'system_shared_memory',
+  'cuda_shared_memory',
+  'binary_tensor_data',
+  'parameters',
+  'statistics',
+  'trace',
+  'logging',
+];
 
 export function serverMetadata(version: string) {
   return { name: 'millrace', version, extensions: EXTENSIONS };
@@ -31,6 +42,6 @@ export function repositoryIndex(states: readonly ModelState[], readyOnly: boolea
       name,
       ...(version === undefined ? {} : { version }),
       state,
-      reason,
+      ...(reason === '' ? {} : { reason }),
     }));
 }

@@ -1,0 +1,89 @@
+import type { SchemaName } from './components.ts';
+
+/** A JSON value of the document. */
+export type Json = string | number | boolean | null | readonly Json[] | JsonMap;
+export interface JsonMap {
+  readonly [key: string]: Json | undefined;
+}
+
+/** One call of the API, as the document describes it. */
+export interface Operation {
+  readonly method: 'get' | 'post';
+  /** With `{name}` for each parameter. */
+  readonly path: string;
+  /** Unique; client generators make function names of it. */
+  readonly id: string;
+  readonly tag: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly headers?: readonly Json[];
+  readonly body?: Body;
+  /** What 200 answers: media types and their contents; empty for an empty body. */
+  readonly answer: Content;
+  /** Statuses beside 200 that are not in the form of every error. */
+  readonly otherAnswers?: JsonMap;
+  readonly error?: SchemaName;
+}
+
+export interface Body {
+  readonly required: boolean;
+  readonly content: Content;
+}
+
+export type Content = Readonly<Record<string, JsonMap>>;
+
+export function ref(name: SchemaName): JsonMap {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** A JSON body, with examples by name. */
+export function json(schema: JsonMap, examples: Readonly<Record<string, Json>> = {}): Content {
+  const [first, ...others] = Object.values(examples);
+  if (first === undefined) return { 'application/json': { schema } };
+  if (others.length === 0) return { 'application/json': { schema, example: first } };
+  const named = Object.entries(examples).map(([name, value]): [string, Json] => [name, { value }]);
+  return { 'application/json': { schema, examples: Object.fromEntries(named) } };
+}
+
+export const EMPTY: Content = {};
+
+/** A body of bytes, whatever they are. */
+export const BINARY: JsonMap = { schema: { type: 'string', format: 'binary' } };
+
+export function encodeOperation(operation: Operation, securityKey: string | undefined): JsonMap {
+  const { tag, id, summary, description, body, answer, otherAnswers = {}, error = 'Error' } = operation;
+  const failure = (text: string) => ({ description: text, content: json(ref(error)) });
+  return {
+    tags: [tag],
+    operationId: id,
+    summary,
+    description,
+    parameters: [...pathParameters(operation.path), ...(operation.headers ?? [])],
+    requestBody: body && { required: body.required, content: body.content },
+    responses: {
+      200: { description: 'the answer', content: answer === EMPTY ? undefined : answer },
+      '4XX': failure('what is wrong with the request'),
+      '5XX': failure('what the server cannot do, or not now'),
+      ...otherAnswers,
+    },
+    security: securityKey === undefined ? undefined : [{ [securityKey]: [] }],
+  };
+}
+
+const PARAMETERS: Readonly<Record<string, string>> = {
+  model: 'the name of a model',
+  version: 'a version of the model',
+  repository: 'not looked at: all repositories are one',
+  region: 'the name of a shared memory region',
+  task: 'what the model does, such as feature-extraction',
+};
+
+function pathParameters(path: string): Json[] {
+  return Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => ({
+    name,
+    in: 'path',
+    required: true,
+    description: PARAMETERS[name],
+    schema: name === 'version' ? { type: 'string', pattern: '^[0-9]+$' } : { type: 'string', minLength: 1 },
+  }));
+}

@@ -1,0 +1,107 @@
+import Type from 'typebox';
+
+const Count = Type.Integer({ minimum: 0 });
+const Duration = Type.Object({ count: Count, ns: Count });
+
+export const StatisticsBody = Type.Object({
+  model_stats: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      version: Type.String(),
+      last_inference: Type.Integer({ minimum: 0, description: 'milliseconds since 1970; 0 for never' }),
+      inference_count: Type.Integer({ minimum: 0, description: 'rows' }),
+      execution_count: Type.Integer({ minimum: 0, description: 'runs of the model' }),
+      inference_stats: Type.Object({
+        success: Duration,
+        fail: Duration,
+        queue: Duration,
+        compute_input: Duration,
+        compute_infer: Duration,
+        compute_output: Duration,
+        cache_hit: Duration,
+        cache_miss: Duration,
+      }),
+      response_stats: Type.Object({}, { additionalProperties: true }),
+      batch_stats: Type.Array(
+        Type.Object({
+          batch_size: Count,
+          compute_input: Duration,
+          compute_infer: Duration,
+          compute_output: Duration,
+        }),
+      ),
+      memory_usage: Type.Array(Type.Object({ type: Type.String(), id: Type.Integer(), byte_size: Count })),
+    }),
+  ),
+});
+
+export const TraceSettingBody = Type.Object(
+  {
+    trace_level: Type.Array(Type.String()),
+    trace_rate: Type.String(),
+    trace_count: Type.String(),
+    log_frequency: Type.String(),
+    trace_file: Type.String(),
+    trace_mode: Type.String(),
+  },
+  { additionalProperties: true },
+);
+
+const Text = Type.Optional(
+  Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1, maxItems: 1 }), Type.Null()]),
+);
+
+export const TraceSettingRequestBody = Type.Object(
+  {
+    trace_level: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1 }), Type.Null()])),
+    trace_rate: Text,
+    trace_count: Text,
+    log_frequency: Text,
+  },
+  { additionalProperties: false, description: 'any part of the settings; null goes back to the value above' },
+);
+
+export const LogSettingsBody = Type.Object(
+  {
+    log_file: Type.String(),
+    log_info: Type.Boolean(),
+    log_warning: Type.Boolean(),
+    log_error: Type.Boolean(),
+    log_verbose_level: Count,
+    log_format: Type.String(),
+  },
+  { additionalProperties: true },
+);
+
+export const LogSettingsRequestBody = Type.Object(
+  {
+    log_info: Type.Optional(Type.Boolean()),
+    log_warning: Type.Optional(Type.Boolean()),
+    log_error: Type.Optional(Type.Boolean()),
+    log_verbose_level: Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 })),
+    log_format: Type.Optional(Type.Enum(['default', 'ISO8601'])),
+  },
+  { additionalProperties: false, description: 'any part of the settings' },
+);
+
+export const RegionsBody = Type.Array(
+  Type.Object({
+    name: Type.String(),
+    key: Type.Optional(Type.String()),
+    offset: Type.Optional(Count),
+    device_id: Type.Optional(Count),
+    byte_size: Count,
+  }),
+);
+
+export const SystemRegionRequestBody = Type.Object({
+  key: Type.String({ description: 'as given to shm_open' }),
+  offset: Type.Optional(Count),
+  byte_size: Count,
+});
+
+export const CudaRegionRequestBody = Type.Object({
+  raw_handle: Type.Object({ b64: Type.String() }),
+  device_id: Count,
+  byte_size: Count,
+});

@@ -1,0 +1,68 @@
+import type { Call } from '../../../shared/infer/call.ts';
+import type { InferResponse } from '../../../shared/infer/response.ts';
+import type { Services } from '../../service/services.ts';
+import { decodeId, withRequestId } from '../triton/request-id.ts';
+import { checkedVersion, decodeInferRequest, type DecodedRequest, encodeInferResponse } from './codec.ts';
+import type { AnswerForm, InferAnswer } from './infer-answer.ts';
+import { parseRequestMessage } from './request-message.ts';
+
+/** The limits of inference calls. Times in ms, sizes in bytes. */
+export interface InferCallSettings {
+  /** Largest message of a client; typed contents must not grow beyond it either. */
+  readonly maxMessageBytes: number;
+}
+
+/** Who waits for the answer to one ModelInferRequest. Exactly one of the two is told, once. */
+export interface InferWaiter {
+  /** @param priority Triton's, 0 = default */
+  open(priority: number): Call;
+  answer(answer: InferAnswer): void;
+  /** @param id the client's own id of the request; '' for none, or when it could not be read */
+  refuse(error: unknown, id: string): void;
+}
+
+/**
+ * Runs one ModelInferRequest from its bytes to its answer. Written without `async`: no promise is needed between the
+ * service's and the answer.
+ */
+export function inferMessage(
+  bytes: Uint8Array,
+  form: AnswerForm,
+  waiter: InferWaiter,
+  services: Services,
+  settings: InferCallSettings,
+): void {
+  let id = '';
+  let decoded: DecodedRequest;
+  try {
+    const message = parseRequestMessage(bytes);
+    id = decodeId(message.id);
+    const model = services.catalog.resolve(message.modelName, checkedVersion(message.modelVersion));
+    decoded = decodeInferRequest(message, model, services.sharedMemory, settings.maxMessageBytes);
+  } catch (error) {
+    waiter.refuse(withRequestId(error, id), id);
+    return;
+  }
+  const call = waiter.open(decoded.priority);
+  services.infer(decoded.request, call).then(
+    (response) => answer(response, decoded, form, waiter),
+    (error: unknown) => {
+      decoded.regions?.release();
+      waiter.refuse(withRequestId(error, id), id);
+    },
+  );
+}
+
+function answer(response: InferResponse, decoded: DecodedRequest, form: AnswerForm, waiter: InferWaiter): void {
+  let encoded: InferAnswer;
+  try {
+    encoded = encodeInferResponse(response, decoded, form);
+  } catch (error) {
+    const { id } = decoded.request;
+    waiter.refuse(withRequestId(error, id), id);
+    return;
+  } finally {
+    decoded.regions?.release();
+  }
+  waiter.answer(encoded);
+}

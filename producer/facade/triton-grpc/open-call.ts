@@ -1,0 +1,45 @@
+import type { ServerUnaryCall } from '@grpc/grpc-js';
+import { InferError } from '../../../shared/errors.ts';
+import { Call } from '../../../shared/infer/call.ts';
+import { createRequestIds } from '../../http/request-ids.ts';
+import type { Services } from '../../service/services.ts';
+
+/** The part of a grpc-js call that says when it must be over and whether the client still waits. */
+export interface ClientCall extends Pick<ServerUnaryCall<unknown, unknown>, 'cancelled' | 'metadata' | 'getDeadline'> {
+  once(event: 'cancelled', listener: () => void): unknown;
+}
+
+export interface OpenCallOptions {
+  /** Wanted by the client beside its gRPC deadline, in ms; the server's own limit still holds. */
+  readonly timeoutMs?: number | undefined;
+  /** Triton's priority, 0 = default, 1 = most urgent. */
+  readonly priority?: number;
+}
+
+export type OpenCall = (client: ClientCall, options?: OpenCallOptions) => Call;
+
+/**
+ * Opens calls for gRPC requests: an id (the client's own `x-request-id` when it is sane), a deadline, and cancellation
+ * when the client gives up. grpc-js tells of the end of every call as a cancellation; of a call that was answered it
+ * changes nothing any more.
+ */
+export function createCallOpener({ requestTimeoutMs, clock }: Pick<Services, 'requestTimeoutMs' | 'clock'>): OpenCall {
+  const idOf = createRequestIds();
+  return (client, options) => {
+    const arrivalMs = clock.now();
+    const leftMs = Number(client.getDeadline()) - Date.now();
+    const timeoutMs = Math.min(requestTimeoutMs, options?.timeoutMs ?? requestTimeoutMs, leftMs);
+    const [ownId] = client.metadata.get('x-request-id');
+    const id = idOf({ headers: typeof ownId === 'string' ? { 'x-request-id': ownId } : {} });
+    const call = new Call(id, arrivalMs, arrivalMs + timeoutMs, options?.priority ?? 0);
+    if (client.cancelled) call.cancel(givenUp(false));
+    else client.once('cancelled', () => call.cancel(givenUp(clock.now() >= arrivalMs + leftMs)));
+    return call;
+  };
+}
+
+function givenUp(late: boolean): InferError {
+  return late
+    ? new InferError('DEADLINE_EXCEEDED', 'the deadline of the call has passed')
+    : new InferError('CANCELLED', 'the client cancelled the call');
+}

@@ -1,0 +1,92 @@
+import {
+  create,
+  type DescMethod,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import type { MethodDefinition, sendUnaryData, ServerUnaryCall, UntypedHandleCall } from '@grpc/grpc-js';
+import { InferError } from '../../../shared/errors.ts';
+import type { Logger } from '../../../shared/runtime/logger.ts';
+import type { CallContext, RawStreamCall, RawUnaryCall, UnaryHandler, WireMessage } from './calls.ts';
+import { ReadyMessage } from './compress-message.ts';
+import type { OpenCall } from './open-call.ts';
+import { toGrpcError } from './status.ts';
+
+/** One method as grpc-js takes it: how it is called, and who answers. */
+export interface Method {
+  readonly definition: MethodDefinition<Buffer, Buffer>;
+  readonly handle: UntypedHandleCall;
+}
+
+/** What the wrapping of handlers needs. */
+export interface MethodContext {
+  readonly openCall: OpenCall;
+  readonly logger: Logger;
+}
+
+/** A unary method whose messages are decoded and encoded here. */
+export function unaryMethod<M extends DescMethod>(
+  descriptor: M,
+  handler: UnaryHandler<M>,
+  { openCall, logger }: MethodContext,
+): Method {
+  const handle = (client: ServerUnaryCall<Buffer, Buffer>, done: sendUnaryData<Buffer>): void => {
+    const call = openCall(client);
+    answerOf(descriptor, handler, client.request, { metadata: client.metadata, call }).then(
+      (bytes) => done(null, bytes),
+      (error: unknown) => done(toGrpcError(error, logger, { requestId: call.id, method: descriptor.name })),
+    );
+  };
+  return { definition: definitionOf(descriptor, (bytes: Buffer) => bytes), handle };
+}
+
+async function answerOf<M extends DescMethod>(
+  descriptor: M,
+  handler: UnaryHandler<M>,
+  request: Buffer,
+  context: CallContext,
+): Promise<Buffer> {
+  const init = await handler(decode(descriptor, request), context);
+  const { output }: DescMethod = descriptor;
+  const bytes = toBinary(output, create(output, init as MessageInitShape<M['output']>)); // `await` hides the type
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** A method that reads and writes its messages by itself. */
+export function rawMethod<A>(
+  descriptor: DescMethod,
+  { handle, serialize }: RawUnaryCall<A> | RawStreamCall<A>,
+): Method {
+  return { definition: definitionOf(descriptor, serialize), handle };
+}
+
+function definitionOf<A>(
+  { parent, name, methodKind }: DescMethod,
+  serialize: (answer: A) => WireMessage,
+): MethodDefinition<Buffer, Buffer> {
+  const serializer = (answer: A | ReadyMessage) => (answer instanceof ReadyMessage ? answer : serialize(answer));
+  return {
+    path: `/${parent.typeName}/${name}`,
+    requestStream: methodKind === 'client_streaming' || methodKind === 'bidi_streaming',
+    responseStream: methodKind === 'server_streaming' || methodKind === 'bidi_streaming',
+    // The gate in front of the handlers passes on bytes, so that a message that cannot be read gets a proper answer.
+    requestDeserialize: (bytes) => bytes,
+    requestSerialize: (bytes) => bytes,
+    responseDeserialize: () => {
+      throw new InferError('INTERNAL', 'a server reads no responses');
+    },
+    responseSerialize: serializer as (answer: unknown) => Buffer, // grpc-js uses of it what WireMessage has
+  };
+}
+
+function decode<M extends DescMethod>({ input, name }: M, bytes: Buffer): MessageShape<M['input']> {
+  try {
+    return fromBinary(input, bytes) as MessageShape<M['input']>; // the schema of this very method
+  } catch (error) {
+    throw new InferError('INVALID_ARGUMENT', `the request of ${name} is not a valid ${input.typeName} message`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,20 @@
+import type { FastifyInstance } from 'fastify';
+import type { FacadeContext } from '../facade-context.ts';
+import { modelStatistics } from '../triton/statistics.ts';
+
+interface StatisticsRoute {
+  Params: { model?: string; version?: string };
+}
+
+/** What the requests of each model version have come to. A model named `stats` is hidden by the path of all, as in Triton. */
+export function registerStatisticsRoutes(app: FastifyInstance, context: FacadeContext): void {
+  for (const path of [
+    '/v2/models/stats',
+    '/v2/models/:model/stats',
+    '/v2/models/:model/versions/:version(^[0-9]+$)/stats',
+  ]) {
+    app.get<StatisticsRoute>(path, ({ params: { model = '', version = '' } }, reply) =>
+      reply.header('content-type', 'application/json').send(JSON.stringify(modelStatistics(context, model, version))),
+    );
+  }
+}

@@ -1,0 +1,80 @@
+import type { ModelStats } from '../../shared/infer/model-stats.ts';
+import type { Dispatcher, InferFn, ModelCatalog } from '../../shared/infer/ports.ts';
+import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
+import type { Logger } from '../../shared/runtime/logger.ts';
+import { Admission, type AdmissionSettings } from './admission.ts';
+import { createService } from './inference-service.ts';
+import { DEFAULT_LOG_VALUES, LogSettings } from './log-settings.ts';
+import { SharedMemory } from './shared-memory.ts';
+import { TraceSettings } from './trace-settings.ts';
+
+/** A dispatcher that counts what its clients see. */
+export interface MeasuredDispatcher extends Dispatcher {
+  /** One for each model version that can be called now or was called before. */
+  stats(): Iterable<ModelStats>;
+}
+
+/** What every facade works with, whatever its protocol. Made once per process. */
+export interface Services {
+  readonly catalog: ModelCatalog;
+  /** Validates against the model's metadata, admits, measures, dispatches. */
+  readonly infer: InferFn;
+  /** Whether requests can be carried now; the reason when not. */
+  ready(): { ok: true } | { ok: false; reason: string };
+  /** The readiness that clients are told: requests can be carried, and (unless it was switched off) all models are ready. */
+  serverReady(): boolean;
+  /** One for each model version that can be called now or was called before. */
+  stats(): Iterable<ModelStats>;
+  /** Requests and bytes in hand, of all protocols together. */
+  readonly admission: Admission;
+  /** Regions that clients registered. The process that made the services closes it. */
+  readonly sharedMemory: SharedMemory;
+  readonly traceSettings: TraceSettings;
+  readonly logSettings: LogSettings;
+  readonly clock: Clock;
+  /** How long a request may take from its arrival to its answer, in ms; a gRPC deadline can only shorten it. */
+  readonly requestTimeoutMs: number;
+  /** Millrace's own version, for server metadata. */
+  readonly version: string;
+  readonly logger: Logger;
+}
+
+export interface ServiceSettings extends AdmissionSettings {
+  /** How long a request may take from its arrival to its answer, in ms; a gRPC deadline can only shorten it. */
+  readonly requestTimeoutMs: number;
+  /** Whether clients may register shared memory: whoever can, can have any such object of this machine read and written. */
+  readonly allowClientShm: boolean;
+  /** Whether a model that is not ready makes the whole server not ready. */
+  readonly strictReadiness: boolean;
+}
+
+export interface ServicesOptions {
+  /** Not closed by the services. */
+  readonly dispatcher: MeasuredDispatcher;
+  readonly settings: ServiceSettings;
+  readonly logger: Logger;
+  readonly version: string;
+  /** What the logger writes and how to change it; settings without an effect unless given. */
+  readonly logSettings?: LogSettings;
+  readonly clock?: Clock;
+}
+
+export function createServices(options: ServicesOptions): Services {
+  const { dispatcher, settings, logger, version, clock = systemClock } = options;
+  const admission = new Admission(settings);
+  return {
+    catalog: dispatcher.catalog,
+    infer: createService(dispatcher, admission, clock),
+    ready: () => dispatcher.ready(),
+    serverReady: () => dispatcher.ready().ok && (!settings.strictReadiness || dispatcher.catalog.ready()),
+    stats: () => dispatcher.stats(),
+    admission,
+    sharedMemory: new SharedMemory({ enabled: settings.allowClientShm, admission }),
+    traceSettings: new TraceSettings(),
+    logSettings: options.logSettings ?? new LogSettings(DEFAULT_LOG_VALUES, () => undefined),
+    clock,
+    requestTimeoutMs: settings.requestTimeoutMs,
+    version,
+    logger,
+  };
+}
