@@ -19,8 +19,6 @@ export interface FacadeContext extends Services {
 }
 
 export interface CallOptions {
-  /** Wanted by the client, in ms; the server's own limit still holds. */
-  readonly timeoutMs?: number | undefined;
   /** Triton's priority, 0 = default, 1 = most urgent. */
   readonly priority?: number;
 }

@@ -7,8 +7,7 @@ import type { CallOptions } from '../facade/facade-context.ts';
 /** Opens the call of an HTTP request: its id, its deadline, and its end when the client hangs up. */
 export function openCall(reply: FastifyReply, requestTimeoutMs: number, clock: Clock, options?: CallOptions): Call {
   const arrivalMs = clock.now();
-  const timeoutMs = Math.min(requestTimeoutMs, options?.timeoutMs ?? requestTimeoutMs);
-  const call = new Call(reply.request.id, arrivalMs, arrivalMs + timeoutMs, options?.priority ?? 0);
+  const call = new Call(reply.request.id, arrivalMs, arrivalMs + requestTimeoutMs, options?.priority ?? 0);
   reply.header('x-request-id', call.id);
   const response = reply.raw;
   if (response.destroyed) {

@@ -24,11 +24,21 @@ export function createLogger(initial: LogKinds): SwitchableLogger {
   );
   let writes = initial;
   return {
-    writeOnly: (kinds) => void (writes = kinds),
-    debug: (fields, event) => void (writes.debug && lines.debug(fields, event)),
-    info: (fields, event) => void (writes.info && lines.info(fields, event)),
-    warn: (fields, event) => void (writes.warn && lines.warn(fields, event)),
-    error: (fields, event) => void (writes.error && lines.error(fields, event)),
+    writeOnly(kinds) {
+      writes = kinds;
+    },
+    debug(fields, event) {
+      if (writes.debug) lines.debug(fields, event);
+    },
+    info(fields, event) {
+      if (writes.info) lines.info(fields, event);
+    },
+    warn(fields, event) {
+      if (writes.warn) lines.warn(fields, event);
+    },
+    error(fields, event) {
+      if (writes.error) lines.error(fields, event);
+    },
   };
 }
 

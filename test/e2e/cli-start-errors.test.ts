@@ -39,13 +39,16 @@ describe('a port that is taken', () => {
   });
   afterAll(() => other.close());
 
-  test.each(['http', 'grpc', 'metrics'])('for %s: serve says which option chooses another, and leaves', async (what) => {
-    const ports = ['--http-port=0', '--grpc-port=0', '--metrics-port=0', `--${what}-port=${port}`];
-    const ended = await runMillrace(['serve', `--model-repository=${good}`, QUIET, ...ports]);
-    expect(ended.stderr).toContain(`port ${port} of 127.0.0.1 is taken`);
-    expect(ended.stderr).toContain(`--${what}-port`);
-    expectOneLine(ended);
-  });
+  test.each(['http', 'grpc', 'metrics'])(
+    'for %s: serve says which option chooses another, and leaves',
+    async (what) => {
+      const ports = ['--http-port=0', '--grpc-port=0', '--metrics-port=0', `--${what}-port=${port}`];
+      const ended = await runMillrace(['serve', `--model-repository=${good}`, QUIET, ...ports]);
+      expect(ended.stderr).toContain(`port ${port} of 127.0.0.1 is taken`);
+      expect(ended.stderr).toContain(`--${what}-port`);
+      expectOneLine(ended);
+    },
+  );
 
   test.each(['http', 'grpc', 'metrics'])('for %s: a producer leaves, too', async (what) => {
     const redis = await startRedis();
@@ -72,7 +75,13 @@ describe('a port that is taken', () => {
   });
 
   test('an address that is not of this machine is said', async () => {
-    const options = [`--model-repository=${good}`, '--http-address=192.0.2.1', '--http-port=0', '--grpc-port=0', '--metrics-port=0'];
+    const options = [
+      `--model-repository=${good}`,
+      '--http-address=192.0.2.1',
+      '--http-port=0',
+      '--grpc-port=0',
+      '--metrics-port=0',
+    ];
     const ended = await runMillrace(['serve', QUIET, ...options]);
     expect(ended.stderr).toContain('192.0.2.1 is no address of this machine');
     expectOneLine(ended);
@@ -150,13 +159,34 @@ describe('Redis', () => {
   });
 });
 
+describe('a restriction that cannot be', () => {
+  test.each([
+    ['--http-restricted-api', 'helth:k=opensesame', 'did you mean health?'],
+    ['--http-restricted-api', 'health,health:k=opensesame', 'health is given twice'],
+    ['--grpc-restricted-protocol', 'health:k', 'no "="'],
+  ])('%s=%s ends the start with one line that shows no secret', async (option, rule, text) => {
+    const ended = await runMillrace(['serve', `--model-repository=${good}`, QUIET, `${option}=${rule}`]);
+    expect(ended.stderr).toContain(option);
+    expect(ended.stderr).toContain(text);
+    expect(ended.stderr).not.toContain('opensesame');
+    expectOneLine(ended, 2);
+  });
+});
+
 function queueOptions(command: string, redisUrl: string): string[] {
   const own = command === 'worker' ? [`--model-repository=${good}`] : ['--http-port=0'];
   return [`--redis=${redisUrl}`, '--metrics-port=0', '--log-info=false', '--log-warning=false', ...own];
 }
 
 function serveOnce(repository: string): Promise<Ended> {
-  return runMillrace(['serve', `--model-repository=${repository}`, QUIET, '--http-port=0', '--grpc-port=0', '--metrics-port=0']);
+  return runMillrace([
+    'serve',
+    `--model-repository=${repository}`,
+    QUIET,
+    '--http-port=0',
+    '--grpc-port=0',
+    '--metrics-port=0',
+  ]);
 }
 
 function expectOneLine({ code, stdout, stderr }: Ended, wanted = 1): void {

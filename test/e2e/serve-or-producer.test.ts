@@ -140,6 +140,14 @@ const CALLS: readonly Call[] = [
     headers: { 'content-encoding': 'br' },
   },
 
+  generate('a flat list', 200, 'digits_mlp', { id: 'g', pixels: Array<number>(64).fill(8) }),
+  generate('a single text', 200, 'id_str', { x: '水車', stream: false, parameters: { temperature: 0.5 } }),
+  generate('an unknown key', 400, 'id_str', { y: ['a'] }),
+  generate('an answer as an event', 200, 'digits_mlp', { pixels: Array<number>(64).fill(8) }, '_stream'),
+  generate('an error as an event', 400, 'div_int', { x: [99] }, '_stream'),
+  { name: 'the OpenAPI document', status: 200, path: '/openapi.json' },
+  { name: 'the page over it', status: 200, path: '/docs' },
+
   { name: 'a photo', status: 200, path: '/models/efficientnet_lite0_int8', body: coffee },
   { name: 'a gray photo', status: 200, path: '/models/efficientnet_lite0_int8', body: camera },
   { name: 'a JPEG with a profile', status: 200, path: '/models/efficientnet_lite0_int8', body: rocket },
@@ -244,6 +252,15 @@ function binary(name: string, model: string, datatype: string, data: Buffer): Ca
     path: `/v2/models/${model}/infer`,
     headers: { 'inference-header-content-length': String(head.length) },
     body: Buffer.concat([Buffer.from(head), data]),
+  };
+}
+
+function generate(name: string, status: number, model: string, body: object, form = ''): Call {
+  return {
+    name: `generate with ${name}`,
+    status,
+    path: `/v2/models/${model}/generate${form}`,
+    body: JSON.stringify(body),
   };
 }
 

@@ -145,7 +145,7 @@ export class GrpcTestClient {
       status,
       send: (message: MessageInitShape<M['input']>) => void call.write(message),
       next: async () => {
-        const { done, value } = (await answers.next()) as IteratorResult<MessageShape<M['output']>>;
+        const { done, value } = (await answers.next()) as IteratorResult<MessageShape<M['output']>, undefined>;
         if (done) throw new Error('the stream has ended');
         return value;
       },

@@ -30,17 +30,17 @@ export class RawGrpcClient {
       te: 'trailers',
       ...headers,
     });
-    const seen: Record<string, unknown> = {};
+    const seen: Record<string, string | string[] | number | undefined> = {};
     stream.on('error', () => undefined);
-    stream.on('response', (answer) => Object.assign(seen, answer));
-    stream.on('trailers', (trailers) => Object.assign(seen, trailers));
+    stream.on('response', (answer) => void Object.assign(seen, answer));
+    stream.on('trailers', (trailers) => void Object.assign(seen, trailers));
     const ended = new Promise<RawEnd>((resolve) => {
       stream.once('close', () =>
         resolve({
           status: seen['grpc-status'] === undefined ? undefined : Number(seen['grpc-status']),
-          message: decodeURI(String(seen['grpc-message'] ?? '')),
+          message: decodeURI([seen['grpc-message'] ?? ''].join()),
           httpStatus: Number(seen[':status']),
-          encoding: seen['grpc-encoding'] as string | undefined,
+          encoding: seen['grpc-encoding']?.toString(),
           resetCode: stream.rstCode,
         }),
       );

@@ -1,8 +1,8 @@
 import { InferError } from '../../../shared/errors.ts';
 import { NO_PARAMETERS, type Parameters, type ParameterValue } from '../../../shared/infer/request.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
-import type { WireParameters } from './request-message.ts';
-import { exactNumber, type ParameterChoice, wrongParameter } from './wire-parameter.ts';
+import type { ParameterChoice, WireParameters } from './request-message.ts';
+import { exactNumber, wrongParameter } from './wire-parameter.ts';
 
 export interface RequestParameters {
   /** For the model and the scheduler. */

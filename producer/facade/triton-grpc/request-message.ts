@@ -9,7 +9,9 @@ const MAX_PARAMETERS = 256;
 /** More than any shape that is accepted; how many are accepted is not decided here. */
 const MAX_DIMENSIONS = 256;
 
-export type WireParameters = ReadonlyMap<string, InferParameter['parameterChoice']>;
+export type ParameterChoice = InferParameter['parameterChoice'];
+export type WireParameters = ReadonlyMap<string, ParameterChoice>;
+type ParameterMap = Map<string, ParameterChoice>;
 
 const NO_WIRE_PARAMETERS: WireParameters = new Map();
 
@@ -58,7 +60,7 @@ function readRequest(reader: BinaryReader): RequestMessage {
   let modelName = '';
   let modelVersion = '';
   let id = '';
-  let parameters: Map<string, InferParameter['parameterChoice']> | undefined;
+  let parameters: ParameterMap | undefined;
   const inputs: InputMessage[] = [];
   const outputs: OutputMessage[] = [];
   const rawContents: Uint8Array[] = [];
@@ -69,7 +71,7 @@ function readRequest(reader: BinaryReader): RequestMessage {
     } else if (field === 1) modelName = reader.string(true);
     else if (field === 2) modelVersion = reader.string(true);
     else if (field === 3) id = reader.string(true);
-    else if (field === 4) readParameter(reader, (parameters ??= new Map()));
+    else if (field === 4) parameters = readParameter(reader, parameters);
     else if (field === 5) addEntry('inputs', inputs, readInput(reader));
     else if (field === 6) addEntry('outputs', outputs, readOutput(reader));
     else addEntry('raw_input_contents', rawContents, reader.bytes());
@@ -81,7 +83,7 @@ function readInput(reader: BinaryReader): InputMessage {
   const end = endOfField(reader);
   let name = '';
   let datatype = '';
-  let parameters: Map<string, InferParameter['parameterChoice']> | undefined;
+  let parameters: ParameterMap | undefined;
   let contents: Uint8Array | undefined;
   const shape: number[] = [];
   while (reader.pos < end) {
@@ -90,7 +92,7 @@ function readInput(reader: BinaryReader): InputMessage {
     else if (wireType !== WireType.LengthDelimited || field > 5) reader.skip(wireType, field);
     else if (field === 1) name = reader.string(true);
     else if (field === 2) datatype = reader.string(true);
-    else if (field === 4) readParameter(reader, (parameters ??= new Map()));
+    else if (field === 4) parameters = readParameter(reader, parameters);
     else if (contents === undefined) contents = reader.bytes();
     else throw new Error('an input has contents twice');
   }
@@ -121,22 +123,23 @@ function addDimension(shape: number[], dimension: bigint | string): void {
 function readOutput(reader: BinaryReader): OutputMessage {
   const end = endOfField(reader);
   let name = '';
-  let parameters: Map<string, InferParameter['parameterChoice']> | undefined;
+  let parameters: ParameterMap | undefined;
   while (reader.pos < end) {
     const [field, wireType] = reader.tag();
     if (wireType !== WireType.LengthDelimited || field > 2) reader.skip(wireType, field);
     else if (field === 1) name = reader.string(true);
-    else readParameter(reader, (parameters ??= new Map()));
+    else parameters = readParameter(reader, parameters);
   }
   assertAt(reader, end);
   return { name, parameters: parameters ?? NO_WIRE_PARAMETERS };
 }
 
 /** One entry of a `map<string, InferParameter>`; a key that comes again replaces the one before. */
-function readParameter(reader: BinaryReader, into: Map<string, InferParameter['parameterChoice']>): void {
+function readParameter(reader: BinaryReader, known: ParameterMap | undefined): ParameterMap {
+  const parameters = known ?? new Map<string, ParameterChoice>();
   const end = endOfField(reader);
   let key = '';
-  let value: InferParameter['parameterChoice'] = { case: undefined };
+  let value: ParameterChoice = { case: undefined };
   while (reader.pos < end) {
     const [field, wireType] = reader.tag();
     if (wireType !== WireType.LengthDelimited || field > 2) reader.skip(wireType, field);
@@ -144,10 +147,10 @@ function readParameter(reader: BinaryReader, into: Map<string, InferParameter['p
     else value = fromBinary(InferParameterSchema, reader.bytes(), { readUnknownFields: false }).parameterChoice;
   }
   assertAt(reader, end);
-  if (into.size === MAX_PARAMETERS && !into.has(key)) {
+  if (parameters.size === MAX_PARAMETERS && !parameters.has(key)) {
     throw new InferError('INVALID_ARGUMENT', `more than ${MAX_PARAMETERS} parameters are given in one place`);
   }
-  into.set(key, value);
+  return parameters.set(key, value);
 }
 
 function addEntry<T>(what: string, list: T[], entry: T): void {

@@ -102,7 +102,7 @@ function ageOptions({ maxConnectionAgeMs: age, maxConnectionAgeGraceMs: grace }:
  */
 function http2ServerOf(server: Server): Http2Server {
   const { http2Servers } = server as unknown as { http2Servers?: unknown };
-  const [http2]: unknown[] = http2Servers instanceof Map ? [...http2Servers.keys()] : [];
+  const [http2] = http2Servers instanceof Map ? [...(http2Servers as Map<unknown, unknown>).keys()] : [];
   if (isHttp2Server(http2)) return http2;
   throw new InferError('INTERNAL', 'this version of @grpc/grpc-js does not show its HTTP/2 server');
 }

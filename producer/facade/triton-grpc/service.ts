@@ -1,11 +1,4 @@
-import {
-  create,
-  type DescMethod,
-  fromBinary,
-  type MessageInitShape,
-  type MessageShape,
-  toBinary,
-} from '@bufbuild/protobuf';
+import { create, type DescMethod, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import type { MethodDefinition, sendUnaryData, ServerUnaryCall, UntypedHandleCall } from '@grpc/grpc-js';
 import { InferError } from '../../../shared/errors.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
@@ -50,7 +43,7 @@ async function answerOf<M extends DescMethod>(
 ): Promise<Buffer> {
   const init = await handler(decode(descriptor, request), context);
   const { output }: DescMethod = descriptor;
-  const bytes = toBinary(output, create(output, init as MessageInitShape<M['output']>)); // `await` hides the type
+  const bytes = toBinary(output, create(output, init));
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
@@ -62,11 +55,12 @@ export function rawMethod<A>(
   return { definition: definitionOf(descriptor, serialize), handle };
 }
 
-function definitionOf<A>(
+function definitionOf(
   { parent, name, methodKind }: DescMethod,
-  serialize: (answer: A) => WireMessage,
+  serialize: (answer: never) => WireMessage,
 ): MethodDefinition<Buffer, Buffer> {
-  const serializer = (answer: A | ReadyMessage) => (answer instanceof ReadyMessage ? answer : serialize(answer));
+  const serializer = (answer: unknown): WireMessage =>
+    answer instanceof ReadyMessage ? answer : serialize(answer as never); // what the method's own handler answered
   return {
     path: `/${parent.typeName}/${name}`,
     requestStream: methodKind === 'client_streaming' || methodKind === 'bidi_streaming',

@@ -1,11 +1,8 @@
 import { InferError } from '../../../shared/errors.ts';
-import type { InferParameter } from '../../../shared/proto/generated/grpc_service_pb.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import type { RegionRange } from '../../service/shared-memory.ts';
 import { readRegionRange } from '../triton/region-parameters.ts';
-import type { WireParameters } from './request-message.ts';
-
-export type ParameterChoice = InferParameter['parameterChoice'];
+import type { ParameterChoice, WireParameters } from './request-message.ts';
 
 /** The field of InferParameter that a value came in, by its name in the protocol. */
 const CHOICE_NAMES: Readonly<Record<NonNullable<ParameterChoice['case']>, string>> = {

@@ -9,12 +9,7 @@ import { type ContentCoding, pickCoding } from '../../http/content-coding.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
-import {
-  decodeInferRequest,
-  type DecodedRequest,
-  type EncodedResponse,
-  encodeInferResponse,
-} from './codec.ts';
+import { decodeInferRequest, type DecodedRequest, type EncodedResponse, encodeInferResponse } from './codec.ts';
 import { registerGenerateRoutes } from './generate-routes.ts';
 import { registerRepositoryRoutes } from './repository-routes.ts';
 import { registerSettingsRoutes } from './settings-routes.ts';

@@ -1,7 +1,7 @@
 import net from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { status } from '@grpc/grpc-js';
+import { compressionAlgorithms, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import {
   GRPCInferenceService,
@@ -124,8 +124,8 @@ describe('a message', () => {
 
 describe('a compressed message', () => {
   test.each([
-    ['deflate', 1],
-    ['gzip', 2],
+    ['deflate', compressionAlgorithms.deflate],
+    ['gzip', compressionAlgorithms.gzip],
   ])('is taken as %s', async (_name, algorithm) => {
     const server = await start();
     const client = server.client({ 'grpc.default_compression_algorithm': algorithm });

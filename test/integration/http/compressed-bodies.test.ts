@@ -90,7 +90,9 @@ test.each([
       );
       connection.send(packed);
       connection.send(tail);
-      await connection.until(/HTTP\/1\.1 400 .*"error":"the request body (?:is not valid|goes on behind|ends in the middle)/s);
+      await connection.until(
+        /HTTP\/1\.1 400 .*"error":"the request body (?:is not valid|goes on behind|ends in the middle)/s,
+      );
     }
     connection.socket.destroy();
   },

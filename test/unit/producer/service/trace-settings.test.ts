@@ -58,7 +58,7 @@ describe('a value that cannot be', () => {
     [{ trace_mode: [] }, 'UNIMPLEMENTED', 'trace_mode'],
   ])('%j is refused with the reason', (values, code, text) => {
     expect(() => change('m', values)).toThrow(
-      expect.objectContaining({ code, message: expect.stringContaining(text) }),
+      expect.objectContaining({ code, message: expect.stringContaining(text) as string }),
     );
   });
 });

@@ -1,11 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  binaryInput,
-  type InferAnswer,
-  jsonInput,
-  postInfer,
-  splitAnswer,
-} from '../../../../support/http-app.ts';
+import { binaryInput, type InferAnswer, jsonInput, postInfer, splitAnswer } from '../../../../support/http-app.ts';
 import { useInferFixture } from './infer-fixture.ts';
 
 const fixture = useInferFixture();
