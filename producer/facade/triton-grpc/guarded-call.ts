@@ -117,7 +117,7 @@ export class GuardedCall implements ServerInterceptingCallInterface {
       onReceiveMetadata: (metadata) => listener.onReceiveMetadata(metadata),
       onReceiveMessage: (message: Buffer) => this.#onMessage(message, listener),
       onReceiveHalfClose: () => {
-        this.#receivingSinceMs = undefined;
+        this.#release();
         if (!this.#noMoreRequests) listener.onReceiveHalfClose();
       },
       onCancel: () => listener.onCancel(),
@@ -208,10 +208,17 @@ export class GuardedCall implements ServerInterceptingCallInterface {
     );
   }
 
-  /** From here on the message is counted by whoever makes a request of it. */
+  /**
+   * The message of a stream is counted from here on by whoever makes a request of it. That of another call waits in
+   * grpc-js for the client to end its side, and until then it stays counted and the client's time goes on.
+   */
   #handOver(message: Buffer, listener: Listener): void {
+    if (this.#arrival.takesMany) this.#release(this.#arrival.stream.readableLength);
+    else if (this.#inflation) {
+      this.#limits.admission.hold(message.byteLength);
+      this.#receivedBytes += message.byteLength;
+    }
     this.#inflation = undefined;
-    this.#release(this.#arrival.stream.readableLength);
     if (!this.#noMoreRequests) listener.onReceiveMessage(message);
   }
 

@@ -120,6 +120,23 @@ describe('a message', () => {
     expect(await silent.ended).toMatchObject({ status: status.DEADLINE_EXCEEDED });
     await expectHealthy(server);
   });
+
+  test.each([
+    ['complete', false],
+    ['compressed', true],
+  ])('that is %s, while its client never ends its side, stays counted and ends its call', async (_name, packed) => {
+    const server = await start({ settings: { receiveTimeoutMs: 600 } });
+    const { admission } = server.services;
+    const before = admission.bytesInFlight;
+    const message = inferRequest(MiB);
+    const open = (await rawClient(server)).open(INFER, packed ? { 'grpc-encoding': 'gzip' } : {});
+    open.stream.resume();
+    open.stream.write(packed ? frame(gzipSync(message), true) : frame(message));
+    await vi.waitFor(() => expect(admission.bytesInFlight).toBeGreaterThanOrEqual(before + message.byteLength));
+    expect(await open.ended).toMatchObject({ status: status.DEADLINE_EXCEEDED });
+    await vi.waitFor(() => expect(admission.bytesInFlight).toBe(before));
+    await expectHealthy(server);
+  });
 });
 
 describe('a compressed message', () => {
