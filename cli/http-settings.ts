@@ -13,6 +13,7 @@ export function httpSettingsOf(settings: Settings<'producer'> | Settings<'serve'
     maxRequestsInFlight: settings.maxInflightRequests,
     maxBytesInFlight: settings.maxInflightBytes,
     strictReadiness: settings.strictReadiness,
+    serverId: settings.id,
     allowClientShm: settings.allowClientShm ?? listensOnLoopbackOnly(settings),
   };
 }

@@ -125,6 +125,13 @@ export const FLAGS = {
     default: undefined,
     help: 'whether clients may register shared memory; unless given, they may when all ports are on loopback',
   },
+  id: {
+    name: 'id',
+    type: 'string',
+    value: 'NAME',
+    default: 'millrace',
+    help: 'name of the server in its metadata; clients that insist on Triton’s own take triton',
+  },
   strictReadiness: {
     name: 'strict-readiness',
     type: 'boolean',
@@ -282,6 +289,7 @@ const HTTP = [
   'maxImagePixels',
   'allowClientShm',
   'strictReadiness',
+  'id',
   'httpRestrictedApi',
 ] as const;
 const GRPC = [

@@ -31,4 +31,5 @@ export const DEFAULT_HTTP_SETTINGS: HttpSettings = Object.freeze({
   maxBytesInFlight: 2 * 1024 * 1024 * 1024,
   allowClientShm: false,
   strictReadiness: true,
+  serverId: 'millrace',
 });

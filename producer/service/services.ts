@@ -34,6 +34,8 @@ export interface Services {
   readonly clock: Clock;
   /** How long a request may take from its arrival to its answer, in ms; a gRPC deadline can only shorten it. */
   readonly requestTimeoutMs: number;
+  /** Name of the server in its metadata. */
+  readonly serverId: string;
   /** Millrace's own version, for server metadata. */
   readonly version: string;
   readonly logger: Logger;
@@ -46,6 +48,8 @@ export interface ServiceSettings extends AdmissionSettings {
   readonly allowClientShm: boolean;
   /** Whether a model that is not ready makes the whole server not ready. */
   readonly strictReadiness: boolean;
+  /** Name of the server in its metadata. */
+  readonly serverId: string;
 }
 
 export interface ServicesOptions {
@@ -74,6 +78,7 @@ export function createServices(options: ServicesOptions): Services {
     logSettings: options.logSettings ?? new LogSettings(DEFAULT_LOG_VALUES, () => undefined),
     clock,
     requestTimeoutMs: settings.requestTimeoutMs,
+    serverId: settings.serverId,
     version,
     logger,
   };

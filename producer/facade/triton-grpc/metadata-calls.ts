@@ -18,7 +18,7 @@ type MetadataCalls = Pick<
 
 /** What a client asks about the server and its models. The same rows as over HTTP, read into messages. */
 export function createMetadataCalls(services: Services): MetadataCalls {
-  const { catalog, version: serverVersion } = services;
+  const { catalog } = services;
   return {
     serverLive: () => ({ live: true }),
     serverReady: () => ({ ready: services.serverReady() }),
@@ -27,7 +27,7 @@ export function createMetadataCalls(services: Services): MetadataCalls {
       const found = catalog.list().find((state) => state.name === model.name && state.version === model.version);
       return { ready: found === undefined || found.state === 'READY' };
     },
-    serverMetadata: () => messageOf(ServerMetadataResponseSchema, serverMetadata(serverVersion)),
+    serverMetadata: () => messageOf(ServerMetadataResponseSchema, serverMetadata(services)),
     modelMetadata: ({ name, version }) => {
       const model = catalog.resolve(name, asVersion(version));
       return messageOf(ModelMetadataResponseSchema, modelMetadata(model, version === '' ? undefined : version));

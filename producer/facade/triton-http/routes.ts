@@ -34,7 +34,7 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
   const heads = new HeadCache();
   const modelOf = ({ params }: ModelRequest) => catalog.resolve(params.model, params.version ?? '');
 
-  app.get('/v2', (_request, reply) => sendJson(reply, JSON.stringify(serverMetadata(context.version))));
+  app.get('/v2', (_request, reply) => sendJson(reply, JSON.stringify(serverMetadata(context))));
   app.get('/v2/health/live', (_request, reply) => reply.send());
   app.get('/v2/health/ready', (_request, reply) => reply.code(context.serverReady() ? 200 : 400).send());
 

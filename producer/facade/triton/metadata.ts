@@ -1,5 +1,6 @@
 import type { ModelState } from '../../../shared/infer/ports.ts';
 import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.ts';
+import type { Services } from '../../service/services.ts';
 
 /** What this server speaks beyond the core of the protocol; clients switch features on by these words. */
 const EXTENSIONS = [
@@ -15,8 +16,8 @@ const EXTENSIONS = [
   'logging',
 ];
 
-export function serverMetadata(version: string) {
-  return { name: 'millrace', version, extensions: EXTENSIONS };
+export function serverMetadata({ serverId, version }: Pick<Services, 'serverId' | 'version'>) {
+  return { name: serverId, version, extensions: EXTENSIONS };
 }
 
 /** @param version the one that the client asked for, if it did: then `versions` names just that one */

@@ -98,6 +98,11 @@ describe('metadata', () => {
     });
   });
 
+  test('of the server bears the name that the operator gave it', async () => {
+    const named = testApp(new FakeDispatcher([]), { serverId: 'triton' });
+    expect((await named.inject('/v2')).json()).toMatchObject({ name: 'triton' });
+  });
+
   test('of a model lists its versions and tensors in the order of the config', async () => {
     expect((await get('/v2/models/plain')).json()).toEqual({
       name: 'plain',
