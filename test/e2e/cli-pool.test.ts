@@ -35,6 +35,7 @@ describe('millrace producer and worker', () => {
         '',
         '  models    none yet; start a worker: millrace worker --model-repository=DIR',
         `  HTTP      ${producer.url}  (a page to try it: ${producer.url}/)`,
+        `  gRPC      ${producer.grpcAddress}`,
         `  metrics   ${producer.metricsUrl}`,
         `  dashboard ${producer.url}/dashboard/`,
         '',

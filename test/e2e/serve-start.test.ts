@@ -35,6 +35,7 @@ describe('millrace serve on the example models', () => {
         '  model     magika version 1 READY, file-type',
         '  model     minilm version 1 READY, feature-extraction',
         `  HTTP      ${serve.url}  (a page to try it: ${serve.url}/)`,
+        `  gRPC      ${serve.grpcAddress}`,
         `  metrics   ${serve.metricsUrl}`,
         '',
         'Try it:',
