@@ -91,7 +91,8 @@ function isRead(method: string): boolean {
 }
 
 /** Browsers send a stored Basic password along with requests that another site caused. */
-function isForeign({ fetchSite, origin, host }: AccessRequest): boolean {
+/** Whether a browser sent the request for a page of another site. Programs send none of these headers. */
+export function isForeign({ fetchSite, origin, host }: Pick<AccessRequest, 'fetchSite' | 'origin' | 'host'>): boolean {
   if (fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none') return true;
   return origin !== undefined && origin.replace(/^https?:\/\//, '') !== host;
 }

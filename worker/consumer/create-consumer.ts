@@ -144,7 +144,8 @@ class PoolConsumer implements Consumer {
 
   #open(model: string): void {
     const { redis, link, engine, logger, targetRows = 128, maxBytesInHand = 256 * 1024 * 1024 } = this.#parts;
-    const { maxBatchSize } = engine.catalog.resolve(model, '');
+    const { maxBatchSize, versions, config } = engine.catalog.resolve(model, '');
+    const instances = config.instanceGroup.reduce((sum, { count, gpus }) => sum + count * Math.max(1, gpus.length), 0);
     const consumer = new ModelConsumer({
       model,
       redis,
@@ -155,6 +156,7 @@ class PoolConsumer implements Consumer {
       held: this.#held,
       limits: { targetRows: Math.max(targetRows, 4 * maxBatchSize), maxBytes: maxBytesInHand },
       batched: maxBatchSize > 0,
+      oneAtATime: versions.length * instances === 1,
       workerName: `${hostname()}:${process.pid}`,
     });
     this.#consumers.set(model, consumer);

@@ -15,6 +15,8 @@ export interface ModelConsumerOptions extends Omit<BundleContext, 'draining'> {
   readonly limits: FetchLimits;
   /** Rows count against the limits when the model has a batch dimension. */
   readonly batched: boolean;
+  /** Nothing can run beside what runs, so a next bundle need not be at hand for it. */
+  readonly oneAtATime: boolean;
   /** Shown on the dashboard beside each job. */
   readonly workerName: string;
   readonly logger: Logger;
@@ -212,7 +214,7 @@ export class ModelConsumer {
 
   #concurrency(): number {
     const inHand = { bundles: this.#held.size, rows: this.#rows, bytes: this.#bytes };
-    if (!this.#backlog.likely(performance.now())) return Math.max(1, inHand.bundles);
+    if (this.#options.oneAtATime && !this.#backlog.likely(performance.now())) return Math.max(1, inHand.bundles);
     return fetchConcurrency(inHand, this.#meanRows, this.#options.limits);
   }
 

@@ -29,6 +29,8 @@ const UNITS_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S:
 export class CallGate {
   readonly #options: GateOptions;
   readonly #open = new Set<GuardedCall>();
+  /** Answered, and their clients have not ended their side yet. */
+  readonly #refused = new Set<GuardedCall>();
   #arriving: Omit<Arrival, 'takesMany'> | undefined;
   #draining = false;
   #onEmpty: (() => void) | undefined;
@@ -59,10 +61,15 @@ export class CallGate {
     const compression = this.#compressionFor(category, arriving.headers, responseSerialize);
     const call = new GuardedCall(base, { ...arriving, takesMany: requestStream }, limits, compression);
     const refusal = this.#refusalOf(category, arriving.headers);
-    if (refusal) call.refuse(refusal);
-    else this.#open.add(call);
+    if (refusal) {
+      this.#refused.add(call);
+      call.refuse(refusal);
+    } else {
+      this.#open.add(call);
+    }
     call.watch();
     arriving.stream.once('close', () => {
+      this.#refused.delete(call);
       this.#open.delete(call);
       if (this.#open.size === 0) this.#onEmpty?.();
     });
@@ -80,6 +87,7 @@ export class CallGate {
   /** To be called every few seconds. */
   endStalledCalls(): void {
     for (const call of this.#open) call.endIfStalled();
+    for (const call of this.#refused) call.endIfStalled();
   }
 
   #refusalOf(category: ApiCategory, headers: IncomingHttpHeaders): InferError | undefined {

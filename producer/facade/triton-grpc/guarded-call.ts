@@ -232,9 +232,20 @@ export class GuardedCall implements ServerInterceptingCallInterface {
 
   #sendCompressed(message: unknown, { level, serialize }: AnswerCompression, done: () => void): void {
     if (!this.#saidEncoding) this.sendMetadata(new Metadata());
-    compressMessage(serialize(message), level).then(
-      (compressed) => this.#send(compressed, done),
-      () => this.refuse(new InferError('INTERNAL', 'the answer could not be compressed')),
+    const plain = serialize(message);
+    // A stream's handler counts its answers by itself.
+    const heldBytes = this.#arrival.takesMany ? 0 : plain.byteLength;
+    const { admission } = this.#limits;
+    admission.hold(heldBytes);
+    compressMessage(plain, level).then(
+      (compressed) => {
+        admission.release(heldBytes);
+        this.#send(compressed, done);
+      },
+      () => {
+        admission.release(heldBytes);
+        this.refuse(new InferError('INTERNAL', 'the answer could not be compressed'));
+      },
     );
   }
 

@@ -1,5 +1,6 @@
 import type { Call } from '../../../shared/infer/call.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
+import type { Admission } from '../../service/admission.ts';
 import type { Services } from '../../service/services.ts';
 import { decodeId, withRequestId } from '../triton/request-id.ts';
 import { checkedVersion, decodeInferRequest, type DecodedRequest, encodeInferResponse } from './codec.ts';
@@ -34,23 +35,41 @@ export function inferMessage(
 ): void {
   let id = '';
   let decoded: DecodedRequest;
+  // What the message holds beside raw tensors stays in memory with them until the answer.
+  let restBytes = bytes.length;
   try {
     const message = parseRequestMessage(bytes);
+    for (const raw of message.rawContents) restBytes -= raw.length;
     id = decodeId(message.id);
     const model = services.catalog.resolve(message.modelName, checkedVersion(message.modelVersion));
     decoded = decodeInferRequest(message, model, services.sharedMemory, settings.maxMessageBytes);
+    reserveRest(services.admission, restBytes, decoded);
   } catch (error) {
     waiter.refuse(withRequestId(error, id), id);
     return;
   }
+  const { admission } = services;
   const call = waiter.open(decoded.priority);
   services.infer(decoded.request, call).then(
-    (response) => answer(response, decoded, form, waiter),
+    (response) => {
+      admission.release(restBytes);
+      answer(response, decoded, form, waiter);
+    },
     (error: unknown) => {
+      admission.release(restBytes);
       decoded.regions?.release();
       waiter.refuse(withRequestId(error, id), id);
     },
   );
+}
+
+function reserveRest(admission: Admission, byteLength: number, { regions }: DecodedRequest): void {
+  try {
+    admission.reserve(byteLength);
+  } catch (error) {
+    regions?.release();
+    throw error;
+  }
 }
 
 function answer(response: InferResponse, decoded: DecodedRequest, form: AnswerForm, waiter: InferWaiter): void {

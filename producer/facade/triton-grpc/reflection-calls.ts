@@ -18,6 +18,7 @@ import {
   ServerReflectionResponseSchema,
 } from '../../../shared/proto/generated/reflection_pb.ts';
 import type { RawStreamCall } from './calls.ts';
+import { assertControlSize, READ_OPTIONS } from './service.ts';
 import { toGrpcError } from './status.ts';
 
 type Answer = NonNullable<MessageInitShape<typeof ResponseSchema>['messageResponse']>;
@@ -34,7 +35,8 @@ export function createReflectionCall(services: readonly DescService[], logger: L
     handle: (client: ServerDuplexStream<Buffer, Buffer>) => {
       client.on('data', (bytes: Buffer) => {
         try {
-          const request = fromBinary(ServerReflectionRequestSchema, bytes);
+          assertControlSize('ServerReflectionInfo', bytes);
+          const request = fromBinary(ServerReflectionRequestSchema, bytes, READ_OPTIONS);
           const response = { validHost: request.host, originalRequest: request, messageResponse: answer(request) };
           const message = create(ServerReflectionResponseSchema, response);
           // One request at a time, so that a client that reads nothing makes nothing pile up.

@@ -75,12 +75,28 @@ function definitionOf(
   };
 }
 
+/** Far more than any of these methods needs; a message object takes many times the bytes of what it was read from. */
+const MAX_CONTROL_BYTES = 4 * 1024 * 1024;
+
+/** Unknown fields would each be kept as an object. */
+export const READ_OPTIONS = { readUnknownFields: false };
+
 function decode<M extends DescMethod>({ input, name }: M, bytes: Buffer): MessageShape<M['input']> {
+  assertControlSize(name, bytes);
   try {
-    return fromBinary(input, bytes) as MessageShape<M['input']>; // the schema of this very method
+    return fromBinary(input, bytes, READ_OPTIONS) as MessageShape<M['input']>; // the schema of this very method
   } catch (error) {
     throw new InferError('INVALID_ARGUMENT', `the request of ${name} is not a valid ${input.typeName} message`, {
       cause: error,
     });
   }
+}
+
+/** @throws InferError INVALID_ARGUMENT for a message that is larger than such a call can need. */
+export function assertControlSize(method: string, { length }: Buffer): void {
+  if (length <= MAX_CONTROL_BYTES) return;
+  throw new InferError(
+    'INVALID_ARGUMENT',
+    `a request of ${method} has at most ${MAX_CONTROL_BYTES} bytes, got ${length}`,
+  );
 }

@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import type { ModelCatalog } from '../../../shared/infer/ports.ts';
@@ -69,15 +68,19 @@ function assertReady(catalog: ModelCatalog, { name, version }: ReadyModel): void
   throw new InferError('UNAVAILABLE', `model ${name} version ${version} is not ready: ${found.reason}`);
 }
 
-/** The largest body of an infer request: without the header that says where the JSON ends, all of it is JSON. */
-export function maxInferBytes(headers: IncomingHttpHeaders, settings: HttpSettings): number {
-  return headers[HEADER_LENGTH] === undefined
+/** The largest body: all of it is JSON, except in an infer request whose header says where the JSON ends. */
+export function maxBytesOf(request: FastifyRequest, settings: HttpSettings): number {
+  return request.headers[HEADER_LENGTH] === undefined || !isInfer(request)
     ? Math.min(settings.maxJsonBytes, settings.maxBodyBytes)
     : settings.maxBodyBytes;
 }
 
 /** Compression belongs to infer alone, both ways: the asyncio client asks for it everywhere and undoes it only there. */
-export function mayBeCompressed({ routeOptions }: FastifyRequest): boolean {
+export function mayBeCompressed(request: FastifyRequest): boolean {
+  return isInfer(request);
+}
+
+function isInfer({ routeOptions }: FastifyRequest): boolean {
   return routeOptions.url?.endsWith('/infer') === true;
 }
 

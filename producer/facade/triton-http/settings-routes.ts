@@ -1,6 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
+import { isForeign } from '../../dashboard/dashboard-access.ts';
+import { HttpError } from '../../http/http-error.ts';
 import type { TraceChange } from '../../service/trace-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { assertKnownModel } from '../triton/known-model.ts';
@@ -33,7 +35,12 @@ export function registerSettingsRoutes(app: FastifyInstance, context: FacadeCont
   });
 }
 
-function readObject({ body }: FastifyRequest<SettingsRoute>): Record<string, unknown> {
+/** Any page that is open on this machine can post to a server on loopback; only our own may change its settings. */
+function readObject({ body, headers }: FastifyRequest<SettingsRoute>): Record<string, unknown> {
+  const { origin, host } = headers;
+  if (isForeign({ origin, host, fetchSite: headers['sec-fetch-site']?.toString() })) {
+    throw new HttpError(403, 'the request comes from another site');
+  }
   if (!body || body.length === 0)
     throw new InferError('INVALID_ARGUMENT', 'the body must be a JSON object of settings');
   return parseJsonDocument(body, body.length).root;

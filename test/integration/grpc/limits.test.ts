@@ -89,6 +89,31 @@ describe('a message', () => {
     await expectHealthy(server);
   });
 
+  test('counts whole while its request runs, whatever it holds beside tensors', async () => {
+    const dispatcher = new FakeDispatcher([fakeModel('plain')]);
+    dispatcher.hold();
+    const server = await TestGrpcServer.start(dispatcher);
+    closers.push(() => server.stop());
+    const unknownField = Buffer.concat([Buffer.from([0x42, 0x80, 0x80, 0x40]), Buffer.alloc(MiB)]);
+    const message = Buffer.concat([inferRequest(4), unknownField]);
+    const answer = server.client().send(INFER, message);
+    await vi.waitFor(() => expect(dispatcher.seen).toHaveLength(1));
+    expect(server.services.admission.bytesInFlight).toBeGreaterThanOrEqual(message.byteLength);
+    dispatcher.letGo();
+    await answer;
+    await expectHealthy(server);
+  });
+
+  test('of a method without tensors may not be large, and what is unknown in it is not kept', async () => {
+    const server = await start();
+    const client = server.client();
+    const refusal = await refusalOf(client.send(METADATA, Buffer.alloc(5 * MiB, Buffer.from([0x78, 0x00]))));
+    expect(refusal.code).toBe(status.INVALID_ARGUMENT);
+    expect(refusal.details).toContain('at most');
+    expect(await client.send(METADATA, Buffer.concat([ASK, Buffer.from([0x78, 0x00])]))).toBeInstanceOf(Buffer);
+    await expectHealthy(server);
+  });
+
   test('in many small pieces counts as the memory that it takes', async () => {
     const server = await start();
     const { stream } = (await rawClient(server)).open(INFER);
@@ -233,6 +258,13 @@ describe('connections and calls', () => {
     streams[0]?.end();
     expect((await streams[0]?.status)?.code).toBe(status.OK);
     expect(await client.call(method.modelMetadata, { name: 'plain' })).toMatchObject({ name: 'plain' });
+  });
+
+  test('that were refused do not stay, even when their clients never end their side', async () => {
+    const server = await start({ settings: { maxOpenCalls: 0, receiveTimeoutMs: 400 } });
+    const refused = (await rawClient(server)).open(METADATA);
+    refused.stream.resume();
+    expect(await refused.ended).toMatchObject({ status: status.RESOURCE_EXHAUSTED });
   });
 
   test('beyond the bound of connections are closed', async () => {

@@ -182,3 +182,27 @@ describe('log settings', () => {
     expect((await post('/v2/logging', body)).statusCode).toBe(400);
   });
 });
+
+describe('control calls', () => {
+  test('have the limit of JSON, whatever the header says that belongs to infer', async () => {
+    const small = testApp(dispatcher, { maxJsonBytes: 1024, maxBodyBytes: 1024 * 1024 });
+    for (const url of [
+      '/v2/logging',
+      '/v2/trace/setting',
+      '/v2/repository/index',
+      '/v2/systemsharedmemory/unregister',
+    ]) {
+      const headers = { 'inference-header-content-length': '2' };
+      const response = await small.inject({ method: 'POST', url, headers, payload: `{"a":"${'x'.repeat(2000)}"}` });
+      expect(response.statusCode).toBe(413);
+    }
+    await small.close();
+  });
+
+  test.each(['/v2/logging', '/v2/trace/setting'])('of %s are refused to pages of other sites', async (url) => {
+    const change = (headers: Record<string, string>) => app.inject({ method: 'POST', url, headers, payload: {} });
+    expect((await change({ origin: 'https://elsewhere.example' })).statusCode).toBe(403);
+    expect((await change({ 'sec-fetch-site': 'cross-site' })).statusCode).toBe(403);
+    expect((await change({ host: 'localhost:8000', origin: 'http://localhost:8000' })).statusCode).toBe(200);
+  });
+});
