@@ -1,4 +1,4 @@
-import { isLoopback } from '../producer/dashboard/dashboard-access.ts';
+import { isLoopback } from '../producer/http/request-origin.ts';
 import { DEFAULT_HTTP_SETTINGS, type HttpSettings } from '../producer/http/http-settings.ts';
 import type { Settings } from './flags/catalogue.ts';
 

@@ -1,6 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Facade, FacadeContext } from './facade/facade-context.ts';
-import { maxBytesOf, mayBeCompressed, registerTritonHttpRoutes } from './facade/triton-http/routes.ts';
+import { isInfer, maxBytesOf, registerTritonHttpRoutes } from './facade/triton-http/routes.ts';
 import { sendError } from './http/error-reply.ts';
 import { answerBrokenRequest, createHttpServer, type HttpServer } from './http/http-server.ts';
 import type { HttpSettings } from './http/http-settings.ts';
@@ -59,7 +59,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   restrictRoutes(app, options.restrictions ?? NO_RESTRICTIONS);
   acceptAnyBody(app, admission, (request) => request.routeOptions.bodyLimit);
   app.register((scope, _options, done) => {
-    acceptAnyBody(scope, admission, (request) => maxBytesOf(request, settings), mayBeCompressed);
+    acceptAnyBody(scope, admission, (request) => maxBytesOf(request, settings), isInfer);
     registerTritonHttpRoutes(scope, context, settings);
     done();
   });

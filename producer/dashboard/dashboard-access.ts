@@ -1,4 +1,4 @@
-import { BlockList, isIP } from 'node:net';
+import { isForeign, isLoopback, type RequestOrigin } from '../http/request-origin.ts';
 import { sameText } from '../service/same-text.ts';
 
 export interface AccessPolicy {
@@ -9,14 +9,11 @@ export interface AccessPolicy {
 }
 
 /** The parts of an HTTP request that the decision rests on; a header that was not sent is undefined. */
-export interface AccessRequest {
+export interface AccessRequest extends RequestOrigin {
   readonly method: string;
   /** As it came over the wire, undecoded. */
   readonly rawUrl: string;
-  readonly host: string | undefined;
   readonly authorization: string | undefined;
-  readonly origin: string | undefined;
-  readonly fetchSite: string | undefined;
 }
 
 export type AccessDecision = { readonly allowed: true } | AccessRefusal;
@@ -51,17 +48,6 @@ export function decideAccess(policy: AccessPolicy, request: AccessRequest): Acce
 
 const TOKEN_HINT = 'start with --dashboard-token TOKEN';
 
-/** Whether an address that was given to `listen`, or a host name, means this machine alone. */
-export function isLoopback(host: string): boolean {
-  if (host === 'localhost') return true;
-  const family = isIP(host);
-  return family !== 0 && LOOPBACK.check(host, family === 4 ? 'ipv4' : 'ipv6');
-}
-
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet('127.0.0.0', 8, 'ipv4');
-LOOPBACK.addAddress('::1', 'ipv6');
-
 function hostName(host: string | undefined): string {
   const bare = (host ?? '').toLowerCase().replace(/:\d*$/, '');
   return bare.startsWith('[') ? bare.slice(1, -1) : bare;
@@ -91,12 +77,6 @@ function isRead(method: string): boolean {
 }
 
 /** Browsers send a stored Basic password along with requests that another site caused. */
-/** Whether a browser sent the request for a page of another site. Programs send none of these headers. */
-export function isForeign({ fetchSite, origin, host }: Pick<AccessRequest, 'fetchSite' | 'origin' | 'host'>): boolean {
-  if (fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none') return true;
-  return origin !== undefined && origin.replace(/^https?:\/\//, '') !== host;
-}
-
 function refuse(status: AccessRefusal['status'], message: string): AccessRefusal {
   return { allowed: false, status, message };
 }

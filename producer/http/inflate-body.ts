@@ -29,7 +29,7 @@ export function inflateBody(
     done(error instanceof Error ? error : InferError.from(error));
     return;
   }
-  const body = new BodyBuffer();
+  const body = new BodyBuffer({ maxBytes, admission, tooLarge: bodyTooLarge });
   let receivedBytes = 0;
   /** What came before the first two bytes were there, which say what kind of data it is. */
   let head: Buffer | undefined;
@@ -45,23 +45,15 @@ export function inflateBody(
     request.removeListener('end', onEnd);
     request.removeListener('error', onError);
     inflater?.destroy();
-    admission.release(INFLATER_BYTES + body.byteLength);
+    admission.release(INFLATER_BYTES);
+    body.release();
     if (error) done(error);
     else done(null, body.join());
   };
   const onOutput = (chunk: Buffer): void => {
     if (finished) return;
-    if (body.byteLength + chunk.length > maxBytes) {
-      finish(bodyTooLarge(maxBytes));
-      return;
-    }
-    try {
-      admission.reserve(chunk.length);
-    } catch (error) {
-      finish(InferError.from(error));
-      return;
-    }
-    body.push(chunk);
+    const refusal = body.push(chunk);
+    if (refusal) finish(refusal);
   };
   const finishWhenDone = (): void => {
     // zlib's form says where it ends, so its end may come before that of the body.

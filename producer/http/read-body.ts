@@ -19,27 +19,18 @@ export function readBody(request: IncomingMessage, maxBytes: number, admission: 
     done(bodyTooLarge(maxBytes));
     return;
   }
-  const body = new BodyBuffer();
+  const body = new BodyBuffer({ maxBytes, admission, tooLarge: bodyTooLarge });
   const finish = (error: Error | null): void => {
     request.removeListener('data', onData);
     request.removeListener('end', onEnd);
     request.removeListener('error', onError);
-    admission.release(body.byteLength);
+    body.release();
     if (error) done(error);
     else done(null, body.join());
   };
   const onData = (chunk: Buffer): void => {
-    if (body.byteLength + chunk.length > maxBytes) {
-      finish(bodyTooLarge(maxBytes));
-      return;
-    }
-    try {
-      admission.reserve(chunk.length);
-    } catch (error) {
-      finish(InferError.from(error));
-      return;
-    }
-    body.push(chunk);
+    const refusal = body.push(chunk);
+    if (refusal) finish(refusal);
   };
   const onEnd = (): void => finish(null);
   const onError = (): void => finish(bodyAborted());

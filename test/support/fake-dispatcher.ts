@@ -5,7 +5,7 @@ import type { Call } from '../../shared/infer/call.ts';
 import type { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { ModelCatalog, ModelState } from '../../shared/infer/ports.ts';
 import { type InferRequest, NO_PARAMETERS } from '../../shared/infer/request.ts';
-import type { InferResponse } from '../../shared/infer/response.ts';
+import type { InferResponse, Timings } from '../../shared/infer/response.ts';
 import { assertRequestFits } from '../../shared/infer/validate-request.ts';
 import type { ReadyModel, TensorSpec } from '../../shared/model/ready-model.ts';
 import { ModelConfigSchema } from '../../shared/proto/generated/model_config_pb.ts';
@@ -44,6 +44,17 @@ export function fakeIdentity(name: string, datatype: Datatype, more: Partial<Rea
     ...more,
   });
 }
+
+/** Of a run that took no time. */
+export const NO_TIME: Timings = {
+  queueUs: 0,
+  computeInputUs: 0,
+  computeInferUs: 0,
+  computeOutputUs: 0,
+  batchSize: 1,
+  executions: 1,
+  release: 'direct',
+};
 
 export type FakeAnswer = (request: InferRequest, model: ReadyModel, call: Call) => Tensor[] | Promise<Tensor[]>;
 
@@ -127,15 +138,7 @@ export class FakeDispatcher implements MeasuredDispatcher {
       version: model.version,
       outputs: outputs.filter(({ name }) => request.outputs.length === 0 || request.outputs.includes(name)),
       parameters: NO_PARAMETERS,
-      timings: {
-        queueUs: 0,
-        computeInputUs: 0,
-        computeInferUs: 0,
-        computeOutputUs: 0,
-        batchSize: 1,
-        executions: 1,
-        release: 'direct',
-      },
+      timings: NO_TIME,
     };
   }
 

@@ -2,10 +2,9 @@ import { InferError } from '../../../shared/errors.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
-import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
 import type { RegionHold, SharedMemory } from '../../service/shared-memory.ts';
-import { classify } from '../triton/classification.ts';
+import { classifyOutput } from '../triton/classification.ts';
 import type { OutputWish } from '../triton/output-wish.ts';
 import { holdOutputRegions, outputLabel } from '../triton/region-tensors.ts';
 import { type AnswerForm, InferAnswer } from './infer-answer.ts';
@@ -69,11 +68,6 @@ export function encodeInferResponse(
   }
   answer.writeContents(contents);
   return answer;
-}
-
-function classifyOutput(output: Tensor, classes: number, model: ReadyModel): Tensor {
-  const labels = model.outputs.find(({ name }) => name === output.name)?.labels ?? [];
-  return classify(output, classes, labels, model.maxBatchSize > 0);
 }
 
 /** @throws InferError INVALID_ARGUMENT for a version that is no number; whether it exists is not looked at. */

@@ -57,7 +57,7 @@ class UnaryInfer implements InferWaiter {
           if (!this.#settled) listener();
         }),
     };
-    return (this.#call = this.#openCall(waiting, { priority }));
+    return (this.#call = this.#openCall(waiting, priority));
   }
 
   answer(answer: InferAnswer): void {

@@ -1,6 +1,7 @@
 import { createGunzip, createInflate, type Gunzip, type Inflate } from 'node:zlib';
 import { InferError } from '../../../shared/errors.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
+import { BodyBuffer } from '../../http/body-buffer.ts';
 import type { Admission } from '../../service/admission.ts';
 
 export interface InflateLimits {
@@ -28,23 +29,16 @@ export function inflateMessage(
 ): Inflation {
   const inflater = createInflater(encoding);
   if (inflater instanceof InferError) return { message: Promise.reject(inflater), cancel: () => undefined };
-  const parts: Buffer[] = [];
-  let byteLength = 0;
+  const body = new BodyBuffer({ maxBytes, admission, tooLarge });
   const message = new Promise<Buffer>((resolve, reject) => {
     inflater.on('data', (part: Buffer) => {
-      try {
-        admission.reserve(part.length);
-        byteLength += part.length;
-        if (byteLength > maxBytes) throw tooLarge(maxBytes);
-        parts.push(part);
-      } catch (error) {
-        inflater.destroy(InferError.from(error));
-      }
+      const refusal = body.push(part);
+      if (refusal) inflater.destroy(refusal);
     });
     inflater.once('error', (error) => reject(error instanceof InferError ? error : unreadable(encoding, error)));
-    inflater.once('end', () => resolve(Buffer.concat(parts, byteLength)));
+    inflater.once('end', () => resolve(body.join()));
     inflater.once('close', () => {
-      admission.release(byteLength);
+      body.release();
       reject(new InferError('CANCELLED', 'the client cancelled the call')); // when neither came before
     });
   });

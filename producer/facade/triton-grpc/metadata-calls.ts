@@ -7,6 +7,7 @@ import {
   ServerMetadataResponseSchema,
 } from '../../../shared/proto/generated/grpc_service_pb.ts';
 import type { Services } from '../../service/services.ts';
+import { stateOf } from '../triton/known-model.ts';
 import { modelMetadata, serverMetadata } from '../triton/metadata.ts';
 import { modelStatistics } from '../triton/statistics.ts';
 import type { UnaryCalls } from './calls.ts';
@@ -22,11 +23,9 @@ export function createMetadataCalls(services: Services): MetadataCalls {
   return {
     serverLive: () => ({ live: true }),
     serverReady: () => ({ ready: services.serverReady() }),
-    modelReady: ({ name, version }) => {
-      const model = catalog.resolve(name, asVersion(version));
-      const found = catalog.list().find((state) => state.name === model.name && state.version === model.version);
-      return { ready: found === undefined || found.state === 'READY' };
-    },
+    modelReady: ({ name, version }) => ({
+      ready: stateOf(catalog, catalog.resolve(name, asVersion(version))).state === 'READY',
+    }),
     serverMetadata: () => messageOf(ServerMetadataResponseSchema, serverMetadata(services)),
     modelMetadata: ({ name, version }) => {
       const model = catalog.resolve(name, asVersion(version));

@@ -9,14 +9,8 @@ export interface ClientCall extends Pick<ServerUnaryCall<unknown, unknown>, 'can
   once(event: 'cancelled', listener: () => void): unknown;
 }
 
-export interface OpenCallOptions {
-  /** Wanted by the client beside its gRPC deadline, in ms; the server's own limit still holds. */
-  readonly timeoutMs?: number | undefined;
-  /** Triton's priority, 0 = default, 1 = most urgent. */
-  readonly priority?: number;
-}
-
-export type OpenCall = (client: ClientCall, options?: OpenCallOptions) => Call;
+/** @param priority Triton's, 0 = default, 1 = most urgent */
+export type OpenCall = (client: ClientCall, priority?: number) => Call;
 
 /**
  * Opens calls for gRPC requests: an id (the client's own `x-request-id` when it is sane), a deadline, and cancellation
@@ -25,13 +19,13 @@ export type OpenCall = (client: ClientCall, options?: OpenCallOptions) => Call;
  */
 export function createCallOpener({ requestTimeoutMs, clock }: Pick<Services, 'requestTimeoutMs' | 'clock'>): OpenCall {
   const idOf = createRequestIds();
-  return (client, options) => {
+  return (client, priority = 0) => {
     const arrivalMs = clock.now();
     const leftMs = Number(client.getDeadline()) - Date.now();
-    const timeoutMs = Math.min(requestTimeoutMs, options?.timeoutMs ?? requestTimeoutMs, leftMs);
+    const timeoutMs = Math.min(requestTimeoutMs, leftMs);
     const [ownId] = client.metadata.get('x-request-id');
     const id = idOf({ headers: typeof ownId === 'string' ? { 'x-request-id': ownId } : {} });
-    const call = new Call(id, arrivalMs, arrivalMs + timeoutMs, options?.priority ?? 0);
+    const call = new Call(id, arrivalMs, arrivalMs + timeoutMs, priority);
     if (client.cancelled) call.cancel(givenUp(false));
     else client.once('cancelled', () => call.cancel(givenUp(clock.now() >= arrivalMs + leftMs)));
     return call;

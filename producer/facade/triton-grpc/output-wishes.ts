@@ -1,23 +1,17 @@
 import { InferError } from '../../../shared/errors.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
-import type { OutputWish } from '../triton/output-wish.ts';
+import { assertDistinct, NO_WISHES, type OutputWish } from '../triton/output-wish.ts';
 import { assertNotClassified } from '../triton/region-tensors.ts';
 import type { OutputMessage, WireParameters } from './request-message.ts';
 import { regionOf, wrongParameter } from './wire-parameter.ts';
 
 const MAX_NAME_LENGTH = 1024;
 
-const NO_WISHES: readonly OutputWish[] = Object.freeze([]);
-
 /** The request's `outputs`; none means all of them. @throws InferError INVALID_ARGUMENT */
 export function decodeOutputWishes(outputs: readonly OutputMessage[]): readonly OutputWish[] {
   if (outputs.length === 0) return NO_WISHES;
   const wishes = outputs.map(decodeOutputWish);
-  const names = new Set<string>();
-  for (const { name } of wishes) {
-    if (names.has(name)) throw new InferError('INVALID_ARGUMENT', `output ${shownText(name)} is listed twice`);
-    names.add(name);
-  }
+  assertDistinct(wishes);
   return wishes;
 }
 

@@ -1,12 +1,12 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { checkedElementCount } from '../../../shared/tensor/byte-length.ts';
-import { type Datatype, isDatatype } from '../../../shared/tensor/datatype.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import type { SharedMemory } from '../../service/shared-memory.ts';
+import { asDatatype } from '../triton/as-datatype.ts';
 import { readRegionTensor } from '../triton/region-tensors.ts';
-import type { InputMessage, RequestMessage } from './request-message.ts';
+import type { RequestMessage } from './request-message.ts';
 import { decodeTypedContents } from './typed-contents.ts';
 import { regionOf } from './wire-parameter.ts';
 
@@ -33,7 +33,7 @@ export function decodeInputs(
   for (const input of inputs) {
     const name = checkedName(input.name);
     const where = `input ${shownText(name)}`;
-    const datatype = asDatatype(where, input, model);
+    const datatype = asDatatype(where, name, input.datatype, model);
     const count = checkedElementCount(where, input.shape);
     const region = regionOf(where, input.parameters);
     let data: Uint8Array;
@@ -65,13 +65,6 @@ export function decodeInputs(
 function checkedName(name: string): string {
   if (name !== '' && name.length <= MAX_NAME_LENGTH) return name;
   throw invalid(`the name of an input must have 1 to ${MAX_NAME_LENGTH} characters, got ${shownValue(name)}`);
-}
-
-function asDatatype(where: string, { name, datatype }: InputMessage, model: ReadyModel): Datatype {
-  if (isDatatype(datatype)) return datatype;
-  const spec = model.inputs.find((input) => input.name === name);
-  const expected = spec ? `expected ${spec.datatype}` : 'expected one such as FP32, INT64 or BYTES';
-  throw invalid(`model ${model.name}, ${where}: ${shownValue(datatype)} is no datatype, ${expected}`);
 }
 
 /** Empty tensors need no contents: a list without elements is not sent at all. */

@@ -6,7 +6,7 @@ import { encodeJsonData } from '../../../shared/tensor/json-encode.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
 import type { RegionHold, SharedMemory } from '../../service/shared-memory.ts';
-import { classify } from '../triton/classification.ts';
+import { classifyOutput } from '../triton/classification.ts';
 import type { OutputWish } from '../triton/output-wish.ts';
 import { holdOutputRegions, outputLabel } from '../triton/region-tensors.ts';
 import { decodeId, withRequestId } from '../triton/request-id.ts';
@@ -130,11 +130,6 @@ function encodeOutput(output: Tensor, decoded: DecodedRequest, model: ReadyModel
     return `${head},"parameters":{"binary_data_size":${tensor.data.byteLength}}}`;
   }
   return `${head},"data":${encodeJsonData(`output ${tensor.name}`, tensor, decoded.bareNan)}}`;
-}
-
-function classifyOutput(output: Tensor, classes: number, model: ReadyModel): Tensor {
-  const labels = model.outputs.find(({ name }) => name === output.name)?.labels ?? [];
-  return classify(output, classes, labels, model.maxBatchSize > 0);
 }
 
 function encodeParameters(parameters: Parameters): string {

@@ -2,8 +2,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
 import { EVENT_STREAM, sendErrorEvent, toEvent } from '../../http/error-reply.ts';
-import { HttpError } from '../../http/http-error.ts';
-import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { withRequestId } from '../triton/request-id.ts';
 import { decodeGenerateRequest, encodeGenerateResponse } from './generate-codec.ts';
@@ -34,12 +32,10 @@ const EVENTS: Form = {
 };
 
 /** The generate extension: flat JSON in, flat JSON or server-sent events out. */
-export function registerGenerateRoutes(app: FastifyInstance, context: FacadeContext, settings: HttpSettings): void {
+export function registerGenerateRoutes(app: FastifyInstance, context: FacadeContext): void {
   for (const path of ['/v2/models/:model', '/v2/models/:model/versions/:version(^[0-9]+$)']) {
-    app.post<GenerateRoute>(`${path}/generate`, (request, reply) => generate(request, reply, PLAIN, context, settings));
-    app.post<GenerateRoute>(`${path}/generate_stream`, (request, reply) =>
-      generate(request, reply, EVENTS, context, settings),
-    );
+    app.post<GenerateRoute>(`${path}/generate`, (request, reply) => generate(request, reply, PLAIN, context));
+    app.post<GenerateRoute>(`${path}/generate_stream`, (request, reply) => generate(request, reply, EVENTS, context));
   }
 }
 
@@ -48,15 +44,11 @@ function generate(
   reply: FastifyReply,
   form: Form,
   context: FacadeContext,
-  { maxJsonBytes }: HttpSettings,
 ): void {
   assertPlainEncoding(request.headers['content-encoding']);
   const { model: name, version = '' } = request.params;
   const model = context.catalog.resolve(name, version);
   const body = request.body ?? Buffer.alloc(0);
-  if (body.length > maxJsonBytes) {
-    throw new HttpError(413, `the request body is larger than the limit of ${maxJsonBytes} bytes`);
-  }
   const decoded = decodeGenerateRequest(body, model, version);
   const { id } = decoded.request;
   const call = context.openCall(reply, decoded);

@@ -1,13 +1,11 @@
 import { InferError } from '../../../shared/errors.ts';
-import { shownText, shownValue } from '../../../shared/tensor/text.ts';
-import type { OutputWish } from '../triton/output-wish.ts';
+import { shownValue } from '../../../shared/tensor/text.ts';
+import { assertDistinct, NO_WISHES, type OutputWish } from '../triton/output-wish.ts';
 import { readRegionRange } from '../triton/region-parameters.ts';
 import { assertNotClassified, outputLabel } from '../triton/region-tensors.ts';
 import { asArray, asCount, asName, asObject } from './json-fields.ts';
 
 const MAX_OUTPUTS = 1024;
-
-const NO_WISHES: readonly OutputWish[] = Object.freeze([]);
 
 /**
  * The request's `outputs`; absent or empty means all of them.
@@ -17,11 +15,7 @@ export function decodeOutputWishes(raw: unknown): readonly OutputWish[] {
   if (raw === undefined) return NO_WISHES;
   const list = asArray('outputs', raw, MAX_OUTPUTS);
   const wishes = list.map(decodeOutputWish);
-  const names = new Set<string>();
-  for (const { name } of wishes) {
-    if (names.has(name)) throw new InferError('INVALID_ARGUMENT', `output ${shownText(name)} is listed twice`);
-    names.add(name);
-  }
+  assertDistinct(wishes);
   return wishes;
 }
 

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import type { FacadeContext } from '../facade-context.ts';
@@ -11,6 +11,7 @@ import {
 } from '../triton/repository-parameters.ts';
 import { parseJsonDocument } from './json-document.ts';
 import { asObject } from './json-fields.ts';
+import { sendJson } from './send-json.ts';
 
 interface RepositoryRoute {
   Params: { repository?: string; model: string };
@@ -59,8 +60,4 @@ function readParameter(name: string, value: unknown): RepositoryParameter {
 
 function isBase64(text: string): boolean {
   return text.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(text);
-}
-
-function sendJson(reply: FastifyReply, value: object): FastifyReply {
-  return reply.header('content-type', 'application/json').send(JSON.stringify(value));
 }

@@ -1,11 +1,12 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { assertByteLength, checkedElementCount } from '../../../shared/tensor/byte-length.ts';
-import { byteSizeOf, type Datatype, isDatatype } from '../../../shared/tensor/datatype.ts';
+import { byteSizeOf, type Datatype } from '../../../shared/tensor/datatype.ts';
 import { decodeJsonData } from '../../../shared/tensor/json-decode.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import type { SharedMemory } from '../../service/shared-memory.ts';
+import { asDatatype } from '../triton/as-datatype.ts';
 import { readRegionRange } from '../triton/region-parameters.ts';
 import { readRegionTensor } from '../triton/region-tensors.ts';
 import type { JsonDocument } from './json-document.ts';
@@ -70,13 +71,6 @@ function asShape(where: string, value: unknown): readonly number[] {
     throw invalid(`${where}: shape must be an array of integers, got ${shownValue(value)}`);
   }
   return value as readonly number[]; // checkedElementCount looks at every dimension
-}
-
-function asDatatype(where: string, name: string, value: unknown, model: ReadyModel): Datatype {
-  if (isDatatype(value)) return value;
-  const spec = model.inputs.find((input) => input.name === name);
-  const expected = spec ? `expected ${spec.datatype}` : 'expected one such as FP32, INT64 or BYTES';
-  throw invalid(`model ${model.name}, ${where}: ${shownValue(value)} is no datatype, ${expected}`);
 }
 
 /** `binary_data_size`; undefined when the data is not behind the JSON. */

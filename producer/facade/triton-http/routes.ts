@@ -8,15 +8,17 @@ import { type ContentCoding, pickCoding } from '../../http/content-coding.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
+import { stateOf } from '../triton/known-model.ts';
+import { modelMetadata, serverMetadata } from '../triton/metadata.ts';
+import { withRequestId } from '../triton/request-id.ts';
 import { decodeInferRequest, type DecodedRequest, type EncodedResponse, encodeInferResponse } from './codec.ts';
 import { registerGenerateRoutes } from './generate-routes.ts';
+import { HeadCache } from './head-cache.ts';
 import { registerRepositoryRoutes } from './repository-routes.ts';
+import { sendJson, sendJsonText } from './send-json.ts';
 import { registerSettingsRoutes } from './settings-routes.ts';
 import { registerSharedMemoryRoutes } from './shared-memory-routes.ts';
 import { registerStatisticsRoutes } from './statistics-routes.ts';
-import { withRequestId } from '../triton/request-id.ts';
-import { HeadCache } from './head-cache.ts';
-import { modelMetadata, serverMetadata } from '../triton/metadata.ts';
 
 interface ModelRoute {
   // `version` is '' without the /versions part, so that both forms share their handlers.
@@ -33,27 +35,27 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
   const heads = new HeadCache();
   const modelOf = ({ params }: ModelRequest) => catalog.resolve(params.model, params.version ?? '');
 
-  app.get('/v2', (_request, reply) => sendJson(reply, JSON.stringify(serverMetadata(context))));
+  app.get('/v2', (_request, reply) => sendJson(reply, serverMetadata(context)));
   app.get('/v2/health/live', (_request, reply) => reply.send());
   app.get('/v2/health/ready', (_request, reply) => reply.code(context.serverReady() ? 200 : 400).send());
 
   registerRepositoryRoutes(app, context);
   registerSettingsRoutes(app, context);
   registerStatisticsRoutes(app, context);
-  registerGenerateRoutes(app, context, settings);
+  registerGenerateRoutes(app, context);
   registerSharedMemoryRoutes(app, context);
 
   // Versions are digits; anything else falls through to 404.
   for (const path of ['/v2/models/:model', '/v2/models/:model/versions/:version(^[0-9]+$)']) {
     app.get<ModelRoute>(path, (request, reply) =>
-      sendJson(reply, JSON.stringify(modelMetadata(modelOf(request), request.params.version))),
+      sendJson(reply, modelMetadata(modelOf(request), request.params.version)),
     );
     app.get<ModelRoute>(`${path}/ready`, (request, reply) => {
       assertReady(catalog, modelOf(request));
       return reply.send();
     });
     app.get<ModelRoute>(`${path}/config`, (request, reply) =>
-      sendJson(reply, encodeModelConfigJson(modelOf(request).config)),
+      sendJsonText(reply, encodeModelConfigJson(modelOf(request).config)),
     );
     app.post<ModelRoute & { Body: Buffer | undefined }>(`${path}/infer`, (request, reply) =>
       infer(request, request.body, reply, context, settings, heads),
@@ -61,11 +63,10 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
   }
 }
 
-/** A model that can be called is not always ready: behind the queue it may be waiting for its first worker. */
-function assertReady(catalog: ModelCatalog, { name, version }: ReadyModel): void {
-  const found = catalog.list().find((state) => state.name === name && state.version === version);
-  if (found === undefined || found.state === 'READY') return;
-  throw new InferError('UNAVAILABLE', `model ${name} version ${version} is not ready: ${found.reason}`);
+function assertReady(catalog: ModelCatalog, model: ReadyModel): void {
+  const { state, reason } = stateOf(catalog, model);
+  if (state === 'READY') return;
+  throw new InferError('UNAVAILABLE', `model ${model.name} version ${model.version} is not ready: ${reason}`);
 }
 
 /** The largest body: all of it is JSON, except in an infer request whose header says where the JSON ends. */
@@ -75,12 +76,11 @@ export function maxBytesOf(request: FastifyRequest, settings: HttpSettings): num
     : settings.maxBodyBytes;
 }
 
-/** Compression belongs to infer alone, both ways: the asyncio client asks for it everywhere and undoes it only there. */
-export function mayBeCompressed(request: FastifyRequest): boolean {
-  return isInfer(request);
-}
-
-function isInfer({ routeOptions }: FastifyRequest): boolean {
+/**
+ * Binary tensors belong to infer alone, and so does compression, both ways: the asyncio client asks for it everywhere and
+ * undoes it only there.
+ */
+export function isInfer({ routeOptions }: FastifyRequest): boolean {
   return routeOptions.url?.endsWith('/infer') === true;
 }
 
@@ -152,8 +152,4 @@ function singleHeader(value: string | string[] | undefined): string | undefined 
 
 function jsonTooLarge(maxJsonBytes: number): HttpError {
   return new HttpError(413, `the JSON part of the request is larger than the limit of ${maxJsonBytes} bytes`);
-}
-
-function sendJson(reply: FastifyReply, text: string): FastifyReply {
-  return reply.header('content-type', 'application/json').send(text);
 }

@@ -1,12 +1,13 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
-import { isForeign } from '../../dashboard/dashboard-access.ts';
+import { isForeign } from '../../http/request-origin.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { TraceChange } from '../../service/trace-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { assertKnownModel } from '../triton/known-model.ts';
 import { parseJsonDocument } from './json-document.ts';
+import { sendJson } from './send-json.ts';
 
 interface SettingsRoute {
   Params: { model?: string };
@@ -59,8 +60,4 @@ function traceTexts(name: string, value: unknown): readonly string[] {
     'INVALID_ARGUMENT',
     `trace setting ${name} must be a string, an array of strings or null, got ${shownValue(value)}`,
   );
-}
-
-function sendJson(reply: FastifyReply, value: object): FastifyReply {
-  return reply.header('content-type', 'application/json').send(JSON.stringify(value));
 }

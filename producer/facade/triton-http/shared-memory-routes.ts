@@ -6,6 +6,7 @@ import type { FacadeContext } from '../facade-context.ts';
 import { assertNoCudaRegion, refuseCudaRegister, unregisterCuda } from '../triton/cuda-memory.ts';
 import { asByteCount } from '../triton/region-parameters.ts';
 import { parseJsonDocument } from './json-document.ts';
+import { sendJson } from './send-json.ts';
 
 interface RegionRoute {
   Params: { region: string };
@@ -75,5 +76,5 @@ function decodeRegister(region: string, body: Buffer | undefined) {
 
 function sendRegions(reply: FastifyReply, regions: readonly RegionStatus[]): FastifyReply {
   const rows = regions.map(({ name, key, offset, byteLength }) => ({ name, key, offset, byte_size: byteLength }));
-  return reply.header('content-type', 'application/json').send(JSON.stringify(rows));
+  return sendJson(reply, rows);
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { FacadeContext } from '../facade-context.ts';
 import { modelStatistics } from '../triton/statistics.ts';
+import { sendJson } from './send-json.ts';
 
 interface StatisticsRoute {
   Params: { model?: string; version?: string };
@@ -14,7 +15,7 @@ export function registerStatisticsRoutes(app: FastifyInstance, context: FacadeCo
     '/v2/models/:model/versions/:version(^[0-9]+$)/stats',
   ]) {
     app.get<StatisticsRoute>(path, ({ params: { model = '', version = '' } }, reply) =>
-      reply.header('content-type', 'application/json').send(JSON.stringify(modelStatistics(context, model, version))),
+      sendJson(reply, modelStatistics(context, model, version)),
     );
   }
 }

@@ -1,4 +1,5 @@
 import { InferError } from '../../../shared/errors.ts';
+import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { encodeTexts } from '../../../shared/tensor/bytes.ts';
 import { elementsOf, type Floats, type Integers, type Longs } from '../../../shared/tensor/elements.ts';
 import { elementCount, type Tensor } from '../../../shared/tensor/tensor.ts';
@@ -6,6 +7,12 @@ import { elementCount, type Tensor } from '../../../shared/tensor/tensor.ts';
 const MAX_ELEMENTS = 1_000_000;
 
 type Scores = Floats | Integers | Longs;
+
+/** An output of a model as its best classes, with the labels of the model. @throws InferError as `classify` */
+export function classifyOutput(output: Tensor, classes: number, model: ReadyModel): Tensor {
+  const labels = model.outputs.find(({ name }) => name === output.name)?.labels ?? [];
+  return classify(output, classes, labels, model.maxBatchSize > 0);
+}
 
 /**
  * The classification extension: per row the best `classes` scores as texts "value:index[:label]", highest first, equal

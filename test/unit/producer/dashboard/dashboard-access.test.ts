@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { AccessPolicy, AccessRequest } from '../../../../producer/dashboard/dashboard-access.ts';
-import { decideAccess, isLoopback } from '../../../../producer/dashboard/dashboard-access.ts';
+import { decideAccess } from '../../../../producer/dashboard/dashboard-access.ts';
+import { isLoopback } from '../../../../producer/http/request-origin.ts';
 
 const TOKEN = 'correct-horse';
 const LOCAL: AccessPolicy = { listenAddress: '127.0.0.1', token: undefined };

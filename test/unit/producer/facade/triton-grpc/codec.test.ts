@@ -16,7 +16,7 @@ import {
 import { encodeBytes } from '../../../../../shared/tensor/bytes.ts';
 import { byteSizeOf, type Datatype, DATATYPES } from '../../../../../shared/tensor/datatype.ts';
 import type { Tensor } from '../../../../../shared/tensor/tensor.ts';
-import { fakeModel } from '../../../../support/fake-dispatcher.ts';
+import { fakeModel, NO_TIME } from '../../../../support/fake-dispatcher.ts';
 
 /** A failure names its seed and path; one that was found is added here, and tried again in every run. */
 const EXAMPLES: { readonly seed: number }[] = [{ seed: 1 }, { seed: 4711 }];
@@ -239,14 +239,6 @@ function responseOf(outputs: readonly Tensor[]): InferResponse {
     version: '3',
     outputs,
     parameters: NO_PARAMETERS,
-    timings: {
-      queueUs: 0,
-      computeInputUs: 0,
-      computeInferUs: 0,
-      computeOutputUs: 0,
-      batchSize: 1,
-      executions: 1,
-      release: 'direct',
-    },
+    timings: NO_TIME,
   };
 }

@@ -1,0 +1,82 @@
+import { createApp } from '../producer/app.ts';
+import type { Facade } from '../producer/facade/facade-context.ts';
+import { registerHuggingFaceRoutes } from '../producer/facade/huggingface/routes.ts';
+import { registerOpenAiRoutes } from '../producer/facade/openai/routes.ts';
+import { registerOpenApiRoutes } from '../producer/facade/openapi/routes.ts';
+import { createGrpcServer } from '../producer/facade/triton-grpc/server.ts';
+import type { Preprocessor } from '../producer/preprocess/preprocessor.ts';
+import { parseRestrictions, type Restrictions } from '../producer/service/restricted-access.ts';
+import { createServices, type MeasuredDispatcher } from '../producer/service/services.ts';
+import type { SwitchableLogger } from '../shared/runtime/logger.ts';
+import type { Settings } from './flags/catalogue.ts';
+import { grpcSettingsOf } from './grpc-settings.ts';
+import { httpSettingsOf } from './http-settings.ts';
+import { assertAnyProtocol, listenGrpc, listenHttp } from './listen.ts';
+import { logSettingsOf } from './log-settings.ts';
+import { VERSION } from './version.ts';
+
+type ProtocolSettings = Settings<'producer'> | Settings<'serve'>;
+
+/** Which calls need a header, over each protocol. */
+export interface ProtocolRules {
+  readonly http: Restrictions;
+  readonly grpc: Restrictions;
+}
+
+/** To be called before anything is opened. @throws InferError INVALID_ARGUMENT for options that cannot be served */
+export function protocolRulesOf(settings: ProtocolSettings): ProtocolRules {
+  assertAnyProtocol(settings);
+  return {
+    http: parseRestrictions('--http-restricted-api', settings.httpRestrictedApi),
+    grpc: parseRestrictions('--grpc-restricted-protocol', settings.grpcRestrictedProtocol),
+  };
+}
+
+export interface ProtocolParts {
+  /** Neither is closed by the protocols. */
+  readonly dispatcher: MeasuredDispatcher;
+  readonly preprocessor: Preprocessor;
+  readonly rules: ProtocolRules;
+  readonly logger: SwitchableLogger;
+  /** What the command serves over HTTP beside the protocols that every command has. */
+  readonly facades: readonly Facade[];
+}
+
+export interface Protocols {
+  /** Opens the ports. Returns the addresses to show; undefined for a protocol that is switched off. */
+  listen(): Promise<{ url: string | undefined; grpcAddress: string | undefined }>;
+  /** Answers what is in hand over both protocols and refuses the rest. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** HTTP and gRPC in front of a dispatcher, as the command line wants them. They do not listen yet. */
+export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts): Protocols {
+  const { dispatcher, preprocessor, rules, logger, facades } = parts;
+  const http = httpSettingsOf(settings);
+  const logSettings = logSettingsOf(settings, logger);
+  const services = createServices({ dispatcher, settings: http, logger, logSettings, version: VERSION });
+  const app = createApp({
+    services,
+    settings: http,
+    restrictions: rules.http,
+    facades: [
+      (scope, context) => registerHuggingFaceRoutes(scope, context, preprocessor),
+      (scope, context) => registerOpenAiRoutes(scope, context, preprocessor),
+      (scope, context) => registerOpenApiRoutes(scope, context, { preprocessor, restrictions: rules.http }),
+      ...facades,
+    ],
+  });
+  const grpc = settings.allowGrpc
+    ? createGrpcServer({ services, settings: grpcSettingsOf(settings), restrictions: rules.grpc })
+    : undefined;
+  return {
+    async listen() {
+      const grpcAddress = grpc && (await listenGrpc(grpc, settings.grpcAddress, settings.grpcPort));
+      return { url: await listenHttp(app, settings), grpcAddress };
+    },
+    async close(graceMs) {
+      await Promise.all([app.close(), grpc?.close(graceMs)]);
+      services.sharedMemory.close();
+    },
+  };
+}
