@@ -10,7 +10,7 @@ const SIGN_LASTS_MS = 20;
 /**
  * Whether more jobs are waiting than the one in hand, as far as can be told without asking. Fetching ahead from an empty
  * queue costs a lone request two more calls of BullMQ's scripts and delays its start by a round trip (measured: 5.0
- * script calls a request without this, 3.3 with it).
+ * script calls a request without this, 3.7 with it).
  */
 export class Backlog {
   /** Moving average of how long a bundle is in hand; long until it is known. */
