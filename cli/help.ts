@@ -7,6 +7,9 @@ export const COMMANDS: Readonly<Record<CommandName, string>> = {
   worker: 'models; takes requests from Redis. Start as many as wanted',
 };
 
+/** Has commands of its own. */
+export const MODEL_COMMAND = 'model';
+
 /** What `millrace --help` prints. */
 export function generalHelp(): string {
   const rows = Object.entries(COMMANDS).map(([name, help]) => `  ${name.padEnd(10)} ${help}`);
@@ -17,6 +20,7 @@ export function generalHelp(): string {
     '',
     'commands:',
     ...rows,
+    `  ${MODEL_COMMAND.padEnd(10)} check, explain, write, load and unload models`,
     '',
     'millrace COMMAND --help   the options of a command',
     'millrace --version        the version',
@@ -27,17 +31,19 @@ export function generalHelp(): string {
 /** What `millrace COMMAND --help` prints: every option with its unit, default and environment variable. */
 export function commandHelp(command: CommandName): string {
   const lines = [`usage: millrace ${command} [--option=value …]`, '', `  ${COMMANDS[command]}`, '', 'options:'];
-  for (const key of COMMAND_FLAGS[command]) {
-    const flag: Flag = FLAGS[key];
-    lines.push(`  --${flag.name}=${flag.value}`, `      ${describe(flag)}`);
-  }
+  lines.push(...optionLines(COMMAND_FLAGS[command].map((key) => FLAGS[key])));
   lines.push('', 'A command line option wins over its environment variable.', '');
   return lines.join('\n');
+}
+
+/** Two lines for each option. */
+export function optionLines(flags: readonly Flag[]): string[] {
+  return flags.flatMap((flag) => [`  --${flag.name}=${flag.value}`, `      ${describe(flag)}`]);
 }
 
 function describe(flag: Flag): string {
   const choices = flag.choices ? `; one of ${flag.choices.join(', ')}` : '';
   const preset = flag.default === undefined ? '' : `; default ${String(flag.default)}`;
   const variables = [environmentName(flag), ...(flag.env === undefined ? [] : [flag.env])].join(' or ');
-  return `${flag.help}${choices}${preset} [${variables}]`;
+  return `${flag.help}${choices}${preset}${flag.commandLineOnly ? '' : ` [${variables}]`}`;
 }

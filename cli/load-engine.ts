@@ -11,6 +11,9 @@ import { RESERVED_THREADS } from './launch.ts';
 /** libuv's own default, where nothing sets it. */
 const DEFAULT_POOL_SIZE = 4;
 
+/** The name of a file, not a path: it is looked up in each model's folder. */
+const CONFIG_NAME = /^[\w.-]+$/;
+
 /**
  * Loads the models of the repositories.
  * @throws InferError when there is no repository, or, with --exit-on-error, naming each model that cannot be loaded.
@@ -19,6 +22,19 @@ export async function loadEngine(settings: Settings<'serve'> | Settings<'worker'
   if (settings.modelRepository.length === 0) {
     throw new InferError('INVALID_ARGUMENT', 'no models: --model-repository=DIR names a folder of model folders');
   }
+  const { modelControlMode, loadModel, modelConfigName: configName } = settings;
+  if (loadModel.length > 0 && modelControlMode !== 'explicit') {
+    const mode = `the mode is ${modelControlMode}, which loads all models`;
+    throw new InferError('INVALID_ARGUMENT', `--load-model goes with --model-control-mode=explicit; ${mode}`);
+  }
+  if (settings.loadOnDemand && modelControlMode !== 'explicit') {
+    const mode = `the mode is ${modelControlMode}, which loads all models`;
+    throw new InferError('INVALID_ARGUMENT', `--load-on-demand goes with --model-control-mode=explicit; ${mode}`);
+  }
+  if (configName !== undefined && (!CONFIG_NAME.test(configName) || configName.startsWith('.'))) {
+    const expected = 'the name of a file in configs, without .pbtxt';
+    throw new InferError('INVALID_ARGUMENT', `--model-config-name expects ${expected}, got "${configName}"`);
+  }
   const pool = Number(process.env['UV_THREADPOOL_SIZE'] ?? DEFAULT_POOL_SIZE);
   const engine = await createEngine({
     repositories: settings.modelRepository,
@@ -26,13 +42,20 @@ export async function loadEngine(settings: Settings<'serve'> | Settings<'worker'
     logger,
     maxQueueSize: settings.maxQueueSize,
     instanceSlots: Math.max(1, pool - RESERVED_THREADS),
+    controlMode: modelControlMode,
+    loadAtStart: loadModel,
+    onDemand: settings.loadOnDemand,
+    budgetBytes: settings.modelMemoryBytes === 0 ? Infinity : settings.modelMemoryBytes,
+    pollMs: settings.repositoryPollSecs * 1000,
+    autoComplete: !settings.disableAutoCompleteConfig && !settings.strictModelConfig,
+    ...(configName !== undefined && { configName }),
   });
   const states = engine.catalog.list();
-  if (states.length === 0) {
+  if (states.length === 0 && modelControlMode === 'none') {
     await engine.close(0);
     throw new InferError('NOT_FOUND', `no model folder in ${settings.modelRepository.join(', ')}`);
   }
-  const broken = states.filter((state) => state.state !== 'READY');
+  const broken = states.filter(({ state }) => state !== 'READY' && state !== 'UNKNOWN');
   if (broken.length > 0 && settings.exitOnError) {
     await engine.close(0);
     throw new InferError('UNAVAILABLE', `${broken.map(explain).join('\n')}\n(--exit-on-error=false serves the others)`);

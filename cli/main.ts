@@ -3,7 +3,7 @@ import { InferError } from '../shared/errors.ts';
 import { nearestName } from '../shared/nearest-name.ts';
 import { COMMAND_FLAGS, type CommandName } from './flags/catalogue.ts';
 import { parseFlags } from './flags/parse-flags.ts';
-import { commandHelp, COMMANDS, generalHelp } from './help.ts';
+import { commandHelp, COMMANDS, generalHelp, MODEL_COMMAND } from './help.ts';
 import { relaunchWithEnvironment } from './launch.ts';
 import { VERSION } from './version.ts';
 
@@ -24,8 +24,13 @@ async function run(args: readonly string[]): Promise<void> {
     process.stdout.write(`${VERSION}\n`);
     return;
   }
+  if (word === MODEL_COMMAND) {
+    const { model } = await import('./commands/model/model.ts');
+    await model(rest);
+    return;
+  }
   if (!isCommand(word)) {
-    const suggestion = nearestName(word, Object.keys(COMMANDS));
+    const suggestion = nearestName(word, [...Object.keys(COMMANDS), MODEL_COMMAND]);
     const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`;
     throw new InferError('INVALID_ARGUMENT', `unknown command "${word}"${hint} (millrace --help lists them)`);
   }

@@ -5,8 +5,10 @@ import { registerOpenAiRoutes } from '../producer/facade/openai/routes.ts';
 import { registerOpenApiRoutes } from '../producer/facade/openapi/routes.ts';
 import { createGrpcServer } from '../producer/facade/triton-grpc/server.ts';
 import type { Preprocessor } from '../producer/preprocess/preprocessor.ts';
+import { isLoopback } from '../producer/http/request-origin.ts';
+import { controlRefused } from '../shared/infer/not-served.ts';
 import { parseRestrictions, type Restrictions } from '../producer/service/restricted-access.ts';
-import { createServices, type MeasuredDispatcher } from '../producer/service/services.ts';
+import { createServices, type MeasuredDispatcher, type Services } from '../producer/service/services.ts';
 import type { SwitchableLogger } from '../shared/runtime/logger.ts';
 import type { Settings } from './flags/catalogue.ts';
 import { grpcSettingsOf } from './grpc-settings.ts';
@@ -55,19 +57,24 @@ export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts
   const http = httpSettingsOf(settings);
   const logSettings = logSettingsOf(settings, logger);
   const services = createServices({ dispatcher, settings: http, logger, logSettings, version: VERSION });
+  const { http: httpRules, grpc: grpcRules } = rules;
   const app = createApp({
-    services,
+    services: withSafeControl(services, settings.httpAddress, httpRules, '--http-restricted-api'),
     settings: http,
-    restrictions: rules.http,
+    restrictions: httpRules,
     facades: [
       (scope, context) => registerHuggingFaceRoutes(scope, context, preprocessor),
       (scope, context) => registerOpenAiRoutes(scope, context, preprocessor),
-      (scope, context) => registerOpenApiRoutes(scope, context, { preprocessor, restrictions: rules.http }),
+      (scope, context) => registerOpenApiRoutes(scope, context, { preprocessor, restrictions: httpRules }),
       ...facades,
     ],
   });
   const grpc = settings.allowGrpc
-    ? createGrpcServer({ services, settings: grpcSettingsOf(settings), restrictions: rules.grpc })
+    ? createGrpcServer({
+        services: withSafeControl(services, settings.grpcAddress, grpcRules, '--grpc-restricted-protocol'),
+        settings: grpcSettingsOf(settings),
+        restrictions: grpcRules,
+      })
     : undefined;
   return {
     async listen() {
@@ -77,6 +84,19 @@ export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts
     async close(graceMs) {
       await Promise.all([app.close(), grpc?.close(graceMs)]);
       services.sharedMemory.close();
+    },
+  };
+}
+
+/** Beyond this machine models are controlled by those who know a header, or by nobody. */
+function withSafeControl(services: Services, address: string, rules: Restrictions, option: string): Services {
+  if (isLoopback(address) || rules.keyOf('model-repository') !== undefined) return services;
+  const why = `beyond loopback it needs ${option}=model-repository:HEADER=VALUE`;
+  return {
+    ...services,
+    control: {
+      load: (model) => Promise.reject(controlRefused(model, 'load', why)),
+      unload: (model) => Promise.reject(controlRefused(model, 'unload', why)),
     },
   };
 }

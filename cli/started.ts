@@ -3,6 +3,7 @@ import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ModelCatalog, ModelState } from '../shared/infer/ports.ts';
 import type { ReadyModel } from '../shared/model/ready-model.ts';
+import { shownNames } from '../shared/tensor/text.ts';
 import { VERSION } from './version.ts';
 
 export interface Started {
@@ -23,7 +24,12 @@ export interface Started {
 export async function printStarted(started: Started): Promise<void> {
   const { url, grpcAddress, metricsUrl, catalog } = started;
   const tasks = await tasksOf(started);
-  const rows: [string, string][] = catalog.list().map((state) => ['model', describe(state, tasks.get(state.name))]);
+  const states = catalog.list();
+  const asked = states.filter(({ state }) => state !== 'UNKNOWN');
+  const rows: [string, string][] = asked.map((state) => ['model', describe(state, tasks.get(state.name))]);
+  const waiting = states.filter(({ state }) => state === 'UNKNOWN').map(({ name }) => name);
+  if (waiting.length > 0)
+    rows.push(['models', `not loaded: ${shownNames(waiting)}; load one: millrace model load NAME`]);
   if (rows.length === 0) rows.push(['models', 'none yet; start a worker: millrace worker --model-repository=DIR']);
   if (url !== undefined) rows.push(['HTTP', `${url}  (a page to try it: ${url}/)`]);
   if (grpcAddress !== undefined) rows.push(['gRPC', grpcAddress]);

@@ -4,6 +4,7 @@ import { isInfer, maxBytesOf, registerTritonHttpRoutes } from './facade/triton-h
 import { sendError } from './http/error-reply.ts';
 import { answerBrokenRequest, createHttpServer, type HttpServer } from './http/http-server.ts';
 import type { HttpSettings } from './http/http-settings.ts';
+import { wakeModels } from './http/wake-models.ts';
 import { registerNotFound } from './http/not-found.ts';
 import { openCall } from './http/open-call.ts';
 import { acceptAnyBody } from './http/accept-any-body.ts';
@@ -57,6 +58,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.setErrorHandler((error, _request, reply) => sendError(reply, error, logger));
   registerNotFound(app);
   restrictRoutes(app, options.restrictions ?? NO_RESTRICTIONS);
+  wakeModels(app, services);
   acceptAnyBody(app, admission, (request) => request.routeOptions.bodyLimit);
   app.register((scope, _options, done) => {
     acceptAnyBody(scope, admission, (request) => maxBytesOf(request, settings), isInfer);

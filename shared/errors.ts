@@ -18,16 +18,28 @@ export function isErrorCode(value: unknown): value is ErrorCode {
 }
 
 /**
+ * Where a request was turned away for want of room or time, and not for what it is: before it was taken in, which no
+ * statistics count, or while it waited, which they count as rejected.
+ */
+export type RefusedAt = 'entry' | 'queue';
+
+export function isRefusedAt(value: unknown): value is RefusedAt {
+  return value === 'entry' || value === 'queue';
+}
+
+/**
  * The only error that crosses a layer. `message` is shown to the client, so it says what was wrong, what was expected
  * and what was given, and never holds a path, a key or a stack; `cause` is for the log alone.
  */
 export class InferError extends Error {
   override readonly name = 'InferError';
   readonly code: ErrorCode;
+  readonly refusedAt: RefusedAt | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown; refusedAt?: RefusedAt | undefined }) {
     super(message, options);
     this.code = code;
+    this.refusedAt = options?.refusedAt;
   }
 
   /** The single door for foreign errors: anything that is not an InferError becomes INTERNAL, with `what` as its text. */

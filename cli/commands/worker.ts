@@ -1,6 +1,7 @@
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
-import { type Consumer, createConsumer } from '../../worker/consumer/create-consumer.ts';
+import { type Consumer, createConsumer, type WorkerEngine } from '../../worker/consumer/create-consumer.ts';
+import type { Engine } from '../../worker/engine/engine.ts';
 import { closeOnFailure } from '../close-on-failure.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
@@ -22,7 +23,7 @@ export async function worker(settings: Settings<'worker'>): Promise<void> {
   };
   const { workerId } = await closeOnFailure(close, async () => {
     metrics = await listenMetrics(settings, createMetricsRegistry(engine), logger);
-    consumer = await createConsumer({ redisUrl: settings.redis, engine, logger });
+    consumer = await createConsumer({ redisUrl: settings.redis, engine: poolEngineOf(engine), logger });
     return consumer;
   });
   closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
@@ -32,4 +33,16 @@ export async function worker(settings: Settings<'worker'>): Promise<void> {
     metricsUrl: metrics && `${urlOf(settings.metricsAddress, metrics.port)}/metrics`,
     catalog: engine.catalog,
   });
+}
+
+/** What of the engine the pool may use: its models are changed on request only in explicit mode. */
+function poolEngineOf(engine: Engine): WorkerEngine {
+  const { infer, catalog, control, controlled } = engine;
+  return {
+    infer,
+    catalog,
+    ...(controlled && { control }),
+    wake: (model) => engine.wake(model),
+    takeTurns: (turns) => engine.takeTurns(turns),
+  };
 }

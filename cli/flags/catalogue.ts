@@ -19,17 +19,62 @@ export const FLAGS = {
     name: 'model-control-mode',
     type: 'string',
     value: 'MODE',
+    choices: ['none', 'poll', 'explicit'],
     default: 'none',
-    onlyDefault: 'models are loaded once, at start',
-    help: 'how models come and go; so far only none, which loads all of them at start',
+    help: 'how models come and go: none loads all at start, poll follows the folders, explicit loads and unloads on request',
+  },
+  loadModel: {
+    name: 'load-model',
+    type: 'string',
+    repeatable: true,
+    separator: ',',
+    value: 'MODEL',
+    default: undefined,
+    help: 'with explicit: a model to load at start, * for all; may be given several times (environment: separated by ",")',
+  },
+  loadOnDemand: {
+    name: 'load-on-demand',
+    type: 'boolean',
+    value: 'BOOL',
+    default: false,
+    help: 'with explicit: whether a request for a model that is not loaded loads it and waits for it',
+  },
+  modelMemoryBytes: {
+    name: 'model-memory-bytes',
+    type: 'integer',
+    value: 'BYTES',
+    min: 0,
+    default: 0,
+    help: 'bytes of model files that may be loaded at once; models loaded on demand make room, 0 for any number',
+  },
+  repositoryPollSecs: {
+    name: 'repository-poll-secs',
+    type: 'integer',
+    value: 'SECONDS',
+    min: 1,
+    default: 15,
+    help: 'with poll: how often the folders are looked at',
   },
   strictModelConfig: {
     name: 'strict-model-config',
     type: 'boolean',
     value: 'BOOL',
     default: false,
-    onlyDefault: 'what config.pbtxt leaves out is completed from the model file',
-    help: 'so far only false: what config.pbtxt leaves out is completed from the model file',
+    help: 'older name of --disable-auto-complete-config',
+  },
+  disableAutoCompleteConfig: {
+    name: 'disable-auto-complete-config',
+    type: 'boolean',
+    value: 'BOOL',
+    default: false,
+    help: 'whether config.pbtxt has to say everything; else what it leaves out is completed from the model file',
+  },
+  modelConfigName: {
+    name: 'model-config-name',
+    type: 'string',
+    value: 'NAME',
+    default: undefined,
+    help: 'configs/NAME.pbtxt of a model is read instead of config.pbtxt, where it is there',
   },
   exitOnError: {
     name: 'exit-on-error',
@@ -272,7 +317,13 @@ export type FlagKey = keyof typeof FLAGS;
 const MODELS = [
   'modelRepository',
   'modelControlMode',
+  'loadModel',
+  'loadOnDemand',
+  'modelMemoryBytes',
+  'repositoryPollSecs',
   'strictModelConfig',
+  'disableAutoCompleteConfig',
+  'modelConfigName',
   'exitOnError',
   'onnxruntimeApi',
   'maxQueueSize',
@@ -323,7 +374,8 @@ export const COMMAND_FLAGS = {
 
 export type CommandName = keyof typeof COMMAND_FLAGS;
 
-type ValueOf<F> = F extends { repeatable: true }
+/** The type of an option's value once it is parsed. */
+export type ValueOf<F> = F extends { repeatable: true }
   ? readonly string[]
   : F extends { type: 'integer' }
     ? number

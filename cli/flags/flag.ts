@@ -14,10 +14,10 @@ export interface Flag {
   readonly min?: number;
   readonly max?: number;
   readonly choices?: readonly string[];
-  /** Taken so that existing start lines work: other values than the default are refused, with this reason. */
-  readonly onlyDefault?: string;
   /** Besides MILLRACE_<NAME>: an environment variable that people already have. */
   readonly env?: string;
+  /** Says something about one call only, so no environment variable sets it. */
+  readonly commandLineOnly?: true;
   readonly help: string;
 }
 

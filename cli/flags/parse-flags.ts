@@ -16,16 +16,37 @@ export function parseFlags<C extends CommandName>(
   environment: NodeJS.ProcessEnv,
 ): Settings<C> {
   const keys: readonly FlagKey[] = COMMAND_FLAGS[command];
-  const given = readArguments(command, keys, args);
-  const settings: Record<string, unknown> = {};
-  for (const key of keys) {
-    const flag: Flag = FLAGS[key];
-    const texts = given.get(key) ?? readEnvironment(flag, environment);
-    if (texts === undefined) settings[key] = flag.repeatable ? [] : flag.default;
-    else if (flag.repeatable) settings[key] = texts.values;
-    else settings[key] = readValue(flag, texts.source, texts.values.at(-1) ?? '');
+  const flags = Object.fromEntries(keys.map((key) => [key, FLAGS[key]]));
+  const { values, positionals } = parseOptions(command, flags, args, environment);
+  if (positionals[0] !== undefined) {
+    throw new InferError('INVALID_ARGUMENT', `unexpected argument "${positionals[0]}" for millrace ${command}`);
   }
-  return settings as Settings<C>; // built key by key from the same catalogue that the type is derived from
+  return values as Settings<C>; // built key by key from the same catalogue that the type is derived from
+}
+
+export interface ParsedOptions {
+  /** By the keys of the flags; defaults are filled in. */
+  readonly values: Readonly<Record<string, unknown>>;
+  /** Arguments that are no options. */
+  readonly positionals: readonly string[];
+}
+
+/** The same for any set of flags. `command` is for messages. */
+export function parseOptions(
+  command: string,
+  flags: Readonly<Record<string, Flag>>,
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv,
+): ParsedOptions {
+  const { given, positionals } = readArguments(command, flags, args);
+  const values: Record<string, unknown> = {};
+  for (const [key, flag] of Object.entries(flags)) {
+    const texts = given.get(key) ?? readEnvironment(flag, environment);
+    if (texts === undefined) values[key] = flag.repeatable ? [] : flag.default;
+    else if (flag.repeatable) values[key] = texts.values;
+    else values[key] = readValue(flag, texts.source, texts.values.at(-1) ?? '');
+  }
+  return { values, positionals };
 }
 
 interface Given {
@@ -34,28 +55,29 @@ interface Given {
   readonly values: string[];
 }
 
-function readArguments(command: string, keys: readonly FlagKey[], args: readonly string[]): Map<FlagKey, Given> {
-  const byName = new Map<string, FlagKey>();
-  for (const key of keys) {
-    const flag: Flag = FLAGS[key];
-    for (const name of [flag.name, ...(flag.aliases ?? [])]) byName.set(name, key);
+function readArguments(command: string, flags: Readonly<Record<string, Flag>>, args: readonly string[]) {
+  const byName = new Map<string, { key: string; flag: Flag }>();
+  for (const [key, flag] of Object.entries(flags)) {
+    for (const name of [flag.name, ...(flag.aliases ?? [])]) byName.set(name, { key, flag });
   }
   const options = Object.fromEntries(
-    [...byName].map(([name, key]) => [
+    [...byName].map(([name, { flag }]) => [
       name,
-      { type: FLAGS[key].type === 'boolean' ? ('boolean' as const) : ('string' as const), multiple: true },
+      { type: flag.type === 'boolean' ? ('boolean' as const) : ('string' as const), multiple: true },
     ]),
   );
   const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true });
-  const given = new Map<FlagKey, Given>();
+  const given = new Map<string, Given>();
+  const positionals: string[] = [];
   for (const token of tokens) {
     if (token.kind === 'option-terminator') continue;
     if (token.kind === 'positional') {
-      throw new InferError('INVALID_ARGUMENT', `unexpected argument "${token.value}" for millrace ${command}`);
+      positionals.push(token.value);
+      continue;
     }
-    const key = byName.get(token.name);
-    if (key === undefined) throw unknownOption(command, token.rawName, token.name, byName.keys());
-    const flag: Flag = FLAGS[key];
+    const known = byName.get(token.name);
+    if (known === undefined) throw unknownOption(command, token.rawName, token.name, byName.keys());
+    const { key, flag } = known;
     const value = token.value ?? (flag.type === 'boolean' ? 'true' : undefined);
     if (value === undefined) {
       throw new InferError('INVALID_ARGUMENT', `${token.rawName} needs a value: ${token.rawName}=${flag.value}`);
@@ -64,7 +86,7 @@ function readArguments(command: string, keys: readonly FlagKey[], args: readonly
     if (entry) entry.values.push(value);
     else given.set(key, { source: token.rawName, values: [value] });
   }
-  return given;
+  return { given, positionals };
 }
 
 function unknownOption(command: string, rawName: string, name: string, known: Iterable<string>): InferError {
@@ -76,6 +98,7 @@ function unknownOption(command: string, rawName: string, name: string, known: It
 }
 
 function readEnvironment(flag: Flag, environment: NodeJS.ProcessEnv): Given | undefined {
+  if (flag.commandLineOnly) return undefined;
   for (const source of [environmentName(flag), flag.env]) {
     const text = source === undefined ? undefined : environment[source];
     if (source === undefined || text === undefined || text === '') continue;
@@ -91,13 +114,6 @@ const TRUE = new Set(['true', 'on', '1']);
 const FALSE = new Set(['false', 'off', '0']);
 
 function readValue(flag: Flag, source: string, text: string): string | number | boolean {
-  const value = parseValue(flag, source, text);
-  if (flag.onlyDefault === undefined || value === flag.default) return value;
-  const only = `${source} takes only ${String(flag.default)}, got "${text}"`;
-  throw new InferError('INVALID_ARGUMENT', `${only}: ${flag.onlyDefault}`);
-}
-
-function parseValue(flag: Flag, source: string, text: string): string | number | boolean {
   if (flag.type === 'integer') return parseInteger(flag, source, text);
   if (flag.type === 'boolean') {
     const word = text.toLowerCase();

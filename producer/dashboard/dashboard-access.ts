@@ -1,4 +1,4 @@
-import { isForeign, isLoopback, type RequestOrigin } from '../http/request-origin.ts';
+import { hostName, isForeign, isLoopback, type RequestOrigin } from '../http/request-origin.ts';
 import { sameText } from '../service/same-text.ts';
 
 export interface AccessPolicy {
@@ -47,11 +47,6 @@ export function decideAccess(policy: AccessPolicy, request: AccessRequest): Acce
 }
 
 const TOKEN_HINT = 'start with --dashboard-token TOKEN';
-
-function hostName(host: string | undefined): string {
-  const bare = (host ?? '').toLowerCase().replace(/:\d*$/, '');
-  return bare.startsWith('[') ? bare.slice(1, -1) : bare;
-}
 
 /** No route of the board needs an encoded slash, backslash or dot, so such a path only hopes to be read in two ways. */
 function hasPathTrick(rawUrl: string): boolean {

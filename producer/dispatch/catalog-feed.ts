@@ -21,7 +21,7 @@ export class CatalogFeed {
   readonly #link: RedisLink;
   readonly #logger: Logger;
   #timer: NodeJS.Timeout | undefined;
-  #reading = false;
+  #reading: Promise<void> | undefined;
   #rememberUntilMs = -Infinity;
   #remembers = false;
   #latest = NOTHING;
@@ -37,11 +37,11 @@ export class CatalogFeed {
 
   /** Resolves when the catalog has been read once. */
   async start(): Promise<void> {
-    await this.#refresh();
+    await this.refresh();
     this.#link.onRestart(() => {
       this.#rememberUntilMs = performance.now() + REMEMBER_MS;
     });
-    this.#timer = setInterval(() => void this.#refresh(), POLL_MS);
+    this.#timer = setInterval(() => void this.refresh(), POLL_MS);
     this.#timer.unref();
   }
 
@@ -49,16 +49,22 @@ export class CatalogFeed {
     clearInterval(this.#timer);
   }
 
-  async #refresh(): Promise<void> {
+  /** Resolves when the catalog knows what the directory said at the time of this call, or when that could not be read. */
+  async refresh(): Promise<void> {
+    await this.#reading; // which may have begun before
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    await this.#reading;
+  }
+
+  async #read(): Promise<void> {
     // While Redis is away the last known models stay, so that it can be said what is missing.
-    if (this.#reading || this.#link.state.kind !== 'up') return;
-    this.#reading = true;
+    if (this.#link.state.kind !== 'up') return;
     try {
       this.#update(await this.#reader.read());
     } catch (error) {
       this.#logger.warn({ error: String(error) }, 'model directory not read');
-    } finally {
-      this.#reading = false;
     }
   }
 

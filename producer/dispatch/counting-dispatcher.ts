@@ -22,16 +22,29 @@ export class CountingDispatcher implements Dispatcher {
     return this.#inner.catalog;
   }
 
+  get control(): Dispatcher['control'] {
+    return this.#inner.control;
+  }
+
+  wake(model: string): Promise<void> | undefined {
+    return this.#inner.wake(model);
+  }
+
   readonly infer = async (request: InferRequest, call: Call): Promise<InferResponse> => {
     const model = this.#inner.catalog.resolve(request.model, request.version);
     assertRequestFits(model, request);
-    const stats = this.#statsOf(model.name, model.version);
     try {
       const response = await this.#inner.infer(request, call);
       const rows = rowsOf(model.maxBatchSize > 0, request.inputs);
+      // While workers change over, another version may have answered than the one that was looked up here.
+      const stats = this.statsOf(model.name, response.version);
       stats.recordSuccess(rows, (performance.now() - call.arrivalMs) * 1000, response.timings);
+      for (const step of response.steps ?? []) {
+        this.statsOf(step.model, step.version).recordSuccess(step.rows, step.requestUs, step.timings);
+      }
       return response;
     } catch (error) {
+      const stats = this.statsOf(model.name, model.version);
       stats.recordFailure(InferError.from(error), (performance.now() - call.arrivalMs) * 1000);
       throw error;
     }
@@ -40,7 +53,7 @@ export class CountingDispatcher implements Dispatcher {
   /** One for each model version that can be called now or was called before, so that every series is there from the start. */
   stats(): Iterable<ModelStats> {
     for (const state of this.#inner.catalog.list()) {
-      if (state.state === 'READY' && state.version !== undefined) this.#statsOf(state.name, state.version);
+      if (state.state === 'READY' && state.version !== undefined) this.statsOf(state.name, state.version);
     }
     return this.#stats.values();
   }
@@ -57,7 +70,7 @@ export class CountingDispatcher implements Dispatcher {
     return this.#inner.close(graceMs);
   }
 
-  #statsOf(model: string, version: string): ModelStats {
+  statsOf(model: string, version: string): ModelStats {
     const key = `${model}/${version}`;
     let stats = this.#stats.get(key);
     if (!stats) {

@@ -20,8 +20,10 @@ export async function findLostRequests(
   }
   const lost: PendingRequest[] = [];
   for (const [bundle, requests] of bundles) {
-    const model = requests[0]?.request.model ?? '';
-    if (!(await queues.of(model).getJob(jobId(producer, bundle)))) lost.push(...requests);
+    const [first] = requests;
+    if (!first) continue;
+    if (!(await queues.of(first.request.model, first.queueVersion).getJob(jobId(producer, bundle))))
+      lost.push(...requests);
   }
   return lost.filter((request) => !request.settled);
 }

@@ -13,6 +13,10 @@ export interface PendingRequest {
   readonly bytes: number;
   /** Id of the bundle that carries it; '' while it waits for one. */
   bundle: string;
+  /** The version whose queue carries it; '' for the queue of the model. */
+  queueVersion: string;
+  /** How often it was sent again because the worker that got it does not serve the model any more. */
+  resends: number;
   /** Redis has acknowledged the bundle. */
   queued: boolean;
   settled: boolean;
@@ -51,6 +55,11 @@ export class PendingRequests {
     this.#bySequence.set(request.sequence, request);
     this.#bytes += request.bytes;
     request.gauge.count += 1;
+  }
+
+  /** Who waits for it; undefined when nobody does any more. */
+  get(sequence: number): PendingRequest | undefined {
+    return this.#bySequence.get(sequence);
   }
 
   settle(reply: Reply): void {

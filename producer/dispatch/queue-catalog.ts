@@ -1,7 +1,8 @@
-import { InferError } from '../../shared/errors.ts';
 import type { DirectorySnapshot } from '../../shared/directory/directory-reader.ts';
 import type { ModelDescription } from '../../shared/directory/model-description.ts';
-import type { ModelCatalog, ModelState } from '../../shared/infer/ports.ts';
+import type { WorkerRecord } from '../../shared/directory/worker-record.ts';
+import { notReady, unknownModel, unknownVersion } from '../../shared/infer/not-served.ts';
+import { type ModelCatalog, type ModelState, UNLOADED } from '../../shared/infer/ports.ts';
 import { createReadyModel } from '../../shared/model/create-ready-model.ts';
 import type { ModelFiles, ReadyModel } from '../../shared/model/ready-model.ts';
 
@@ -28,7 +29,7 @@ export const NO_WORKER_REASON = 'no worker serves this model now';
 export class QueueCatalog implements ModelCatalog {
   readonly #filesOf: (description: ModelDescription) => ModelFiles;
   #models: ReadonlyMap<string, Model> = new Map();
-  #workers = 0;
+  #workers: readonly WorkerRecord[] = [];
   /** Built once per description and set of versions, so that callers may hang their own caches on it. */
   #built = new Map<string, ReadyModel>();
 
@@ -57,19 +58,16 @@ export class QueueCatalog implements ModelCatalog {
       });
     }
     this.#models = models;
-    this.#workers = snapshot.workers.filter((worker) => !worker.draining).length;
+    this.#workers = snapshot.workers.filter((worker) => !worker.draining);
   }
 
   resolve(name: string, version: string): ReadyModel {
     const model = this.#models.get(name);
-    if (!model) throw new InferError('NOT_FOUND', `Request for unknown model: '${name}' is not found`);
+    if (!model) throw unknownModel(name);
     const chosen = version === '' ? pickLatest(model) : model.versions.get(version);
-    if (!chosen) {
-      throw new InferError('NOT_FOUND', `Request for unknown model: '${name}' version ${version} is not found`);
-    }
+    if (!chosen) throw unknownVersion(name, version);
     if (chosen.ready && (chosen.state.state === 'READY' || !model.announced)) return chosen.ready;
-    const reason = chosen.state.reason === '' ? chosen.state.state : chosen.state.reason;
-    throw new InferError('UNAVAILABLE', `Request for unknown model: '${name}' is not ready: ${reason}`);
+    throw notReady(name, chosen.state);
   }
 
   list(): readonly ModelState[] {
@@ -78,7 +76,7 @@ export class QueueCatalog implements ModelCatalog {
   }
 
   ready(): boolean {
-    if (this.#workers === 0) return false;
+    if (this.#workers.length === 0) return false;
     for (const model of this.#models.values()) if (model.announced && !isReady(model)) return false;
     return true;
   }
@@ -89,9 +87,29 @@ export class QueueCatalog implements ModelCatalog {
     return model !== undefined && [...model.versions.values()].some((version) => version.state.state === 'READY');
   }
 
+  /** Whether every worker that serves the model serves this version of it. */
+  servedByAll(name: string, version: string): boolean {
+    return this.#workers.every(({ models }) => {
+      const ready = models.filter((model) => model.name === name && model.state === 'READY');
+      return ready.length === 0 || ready.some((model) => model.version === version);
+    });
+  }
+
+  /** Whether no worker serves the model and some load it when a request comes for it. */
+  wakeable(name: string): boolean {
+    const model = this.#models.get(name);
+    if (!model?.announced || this.served(name)) return false;
+    return this.#workers.some(({ models }) => models.some((row) => row.name === name && row.wakeable === true));
+  }
+
+  /** Ids of the living workers that load and unload on request. */
+  controlledWorkers(): string[] {
+    return this.#workers.filter(({ controlled }) => controlled).map(({ id }) => id);
+  }
+
   /** Whether any worker is alive and takes work. */
   hasWorkers(): boolean {
-    return this.#workers > 0;
+    return this.#workers.length > 0;
   }
 
   names(): string[] {
@@ -111,8 +129,8 @@ export class QueueCatalog implements ModelCatalog {
   }
 
   #create(description: ModelDescription, versions: readonly string[]): ReadyModel {
-    const { config, version, labels } = description;
-    return createReadyModel({ config, version, versions, labels, files: this.#filesOf(description) });
+    const { config, version, labels, identity } = description;
+    return createReadyModel({ config, version, versions, labels, files: this.#filesOf(description), identity });
   }
 }
 
@@ -143,6 +161,7 @@ function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<s
       entries.set(state.version ?? '', { state, announced: true, hash, description: descriptions.get(hash) });
     }
   }
+  for (const entries of models.values()) if (entries.size > 1) entries.delete(''); // somebody knows its versions
   for (const [hash, description] of descriptions) {
     const { name, version } = description;
     const entries = models.get(name);
@@ -154,7 +173,7 @@ function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<s
 }
 
 function rank(state: ModelState): number {
-  return ['UNAVAILABLE', 'UNLOADING', 'LOADING', 'READY'].indexOf(state.state);
+  return ['UNKNOWN', 'UNAVAILABLE', 'UNLOADING', 'LOADING', 'READY'].indexOf(state.state);
 }
 
 function unserved(name: string, version: string): ModelState {
@@ -162,9 +181,10 @@ function unserved(name: string, version: string): ModelState {
 }
 
 function isReady(model: Model): boolean {
-  // A model all of whose versions were unloaded on purpose does not count, as in Triton.
+  // A model that nobody asked for, or that was unloaded on purpose, does not count, as in Triton.
   const states = [...model.versions.values()].map((version) => version.state);
-  return states.every((state) => state.state === 'READY' || state.reason === 'unloaded');
+  if (states.some(({ state }) => state === 'READY')) return true;
+  return states.every(({ state, reason }) => state === 'UNKNOWN' || (state === 'UNAVAILABLE' && reason === UNLOADED));
 }
 
 /** The highest version that is ready; without any, the highest that is described; without that, the highest. */

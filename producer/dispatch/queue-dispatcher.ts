@@ -3,6 +3,7 @@ import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
+import { NotServed } from '../../shared/infer/not-served.ts';
 import type { Dispatcher } from '../../shared/infer/ports.ts';
 import { type InferRequest, rowsOf } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
@@ -11,7 +12,7 @@ import type { Logger } from '../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
-import { cancelKey, replyKey } from '../../shared/wire/names.ts';
+import { cancelKey, queueName, replyKey } from '../../shared/wire/names.ts';
 import { CancelWriter } from './cancel-writer.ts';
 import { CatalogFeed } from './catalog-feed.ts';
 import { findLostRequests } from './lost-jobs.ts';
@@ -19,8 +20,10 @@ import { ModelLane } from './model-lane.ts';
 import { ModelQueues } from './model-queues.ts';
 import { type Gauge, type PendingRequest, PendingRequests } from './pending-requests.ts';
 import type { QueueCatalog } from './queue-catalog.ts';
+import { QueueControl } from './queue-control.ts';
 import { BLOCK_MS, ReplyListener } from './reply-listener.ts';
 import { sendBundle } from './send-bundle.ts';
+import { VersionQueues } from './version-queues.ts';
 
 export interface QueueDispatcherOptions {
   readonly redisUrl: string;
@@ -50,6 +53,10 @@ const MAX_ADDS_IN_FLIGHT = 4;
 const SILENCE_MS = 5000;
 /** After a restart of Redis, answers that were written before are read first. */
 const RESEND_AFTER_MS = 1000;
+
+/** How often a request goes to another worker when the one that got it has just unloaded its model. */
+const MAX_RESENDS = 5;
+const FIRST_RESEND_MS = 50;
 
 /**
  * Connects to the pool behind Redis.
@@ -88,12 +95,15 @@ interface Parts extends QueueDispatcherOptions {
 
 class RedisQueueDispatcher implements QueueDispatcher {
   readonly catalog: QueueCatalog;
+  readonly control: QueueControl;
   readonly #parts: Parts;
   readonly #pending = new PendingRequests();
   readonly #listener: ReplyListener;
   readonly #cancels: CancelWriter;
   readonly #lanes = new Map<string, ModelLane>();
+  readonly #waking = new Map<string, Promise<void>>();
   readonly #queues: ModelQueues;
+  readonly #versionQueues: VersionQueues;
   readonly #gauges = new Map<string, Gauge>();
   readonly #maxRequests: number;
   readonly #maxBytes: number;
@@ -105,6 +115,8 @@ class RedisQueueDispatcher implements QueueDispatcher {
     const { redis, reader, link, producer, logger, feed } = parts;
     this.#parts = parts;
     this.catalog = feed.catalog;
+    this.control = new QueueControl({ redis, link, feed });
+    this.#versionQueues = new VersionQueues(redis, link, feed.catalog, logger);
     this.#maxRequests = parts.maxRequestsInFlight ?? 10_000;
     this.#maxBytes = parts.maxBytesInFlight ?? 256 * 1024 * 1024;
     this.#queues = new ModelQueues(redis, logger);
@@ -117,6 +129,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       logger,
       onReply: (reply) => {
         if ('response' in reply) this.#noteRun(reply.response);
+        if ('error' in reply && reply.error instanceof NotServed && this.#tryElsewhere(reply.sequence)) return;
         this.#pending.settle(reply);
       },
     });
@@ -148,6 +161,8 @@ class RedisQueueDispatcher implements QueueDispatcher {
         rows,
         bytes,
         bundle: '',
+        queueVersion: this.#versionQueues.choose(model.name, request.version),
+        resends: 0,
         queued: false,
         settled: false,
         resolve,
@@ -156,9 +171,21 @@ class RedisQueueDispatcher implements QueueDispatcher {
       };
       this.#pending.add(pending);
       call.onCancel((error) => this.#abandon(pending, error));
-      this.#lane(request.model).push(pending, model.maxBatchSize);
+      this.#lane(request.model, pending.queueVersion).push(pending, model.maxBatchSize);
     });
   };
+
+  /** One load at a time for all requests that come for a model. */
+  wake(model: string): Promise<void> | undefined {
+    if (!this.catalog.wakeable(model)) return undefined;
+    let waking = this.#waking.get(model);
+    if (!waking) {
+      waking = this.control.wake(model).finally(() => this.#waking.delete(model));
+      waking.catch(() => undefined); // the catalog says what is wrong
+      this.#waking.set(model, waking);
+    }
+    return waking;
+  }
 
   ready(): { ok: true } | { ok: false; reason: string } {
     const reason = this.#closing ? 'the server is shutting down' : this.#parts.link.fault();
@@ -171,7 +198,10 @@ class RedisQueueDispatcher implements QueueDispatcher {
   }
 
   queues(): readonly Queue[] {
-    return this.catalog.names().map((model) => this.#queues.of(model));
+    return [
+      ...this.catalog.names().map((model) => this.#queues.of(model)),
+      ...this.#versionQueues.used().map(({ model, version }) => this.#queues.of(model, version)),
+    ];
   }
 
   stats() {
@@ -203,11 +233,13 @@ class RedisQueueDispatcher implements QueueDispatcher {
 
   #assertRoom(bytes: number): void {
     if (this.#pending.count >= this.#maxRequests) {
-      throw new InferError('RESOURCE_EXHAUSTED', `${this.#pending.count} requests wait already, no more are taken`);
+      const text = `${this.#pending.count} requests wait already, no more are taken`;
+      throw new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
     }
     if (this.#pending.bytes + bytes > this.#maxBytes) {
       const given = `${bytes} more bytes beside ${this.#pending.bytes} that wait`;
-      throw new InferError('RESOURCE_EXHAUSTED', `${given} are above the limit of ${this.#maxBytes}`);
+      const text = `${given} are above the limit of ${this.#maxBytes}`;
+      throw new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
     }
   }
 
@@ -236,11 +268,12 @@ class RedisQueueDispatcher implements QueueDispatcher {
   #noteRun({ model, timings }: InferResponse): void {
     const { executions, computeInputUs, computeInferUs, computeOutputUs } = timings;
     if (executions === 0) return;
-    this.#lanes.get(model)?.noteRun((computeInputUs + computeInferUs + computeOutputUs) / 1000);
+    this.#lanes.get(queueName(model))?.noteRun((computeInputUs + computeInferUs + computeOutputUs) / 1000);
   }
 
-  #lane(model: string): ModelLane {
-    let lane = this.#lanes.get(model);
+  #lane(model: string, version: string): ModelLane {
+    const queue = queueName(model, version);
+    let lane = this.#lanes.get(queue);
     if (!lane) {
       const { link, clock = systemClock, maxBundleRequests = 32, bundleWindowMs = 2 } = this.#parts;
       lane = new ModelLane({
@@ -252,22 +285,22 @@ class RedisQueueDispatcher implements QueueDispatcher {
           windowMs: bundleWindowMs,
           maxAddsInFlight: MAX_ADDS_IN_FLIGHT,
         },
-        send: (requests) => this.#send(model, requests),
+        send: (requests) => this.#send(model, version, requests),
         onRefused: (requests, error) => {
           this.#parts.logger.warn({ model, requests: requests.length, err: error }, 'bundle refused');
           for (const request of requests) this.#pending.fail(request.sequence, error);
         },
       });
-      this.#lanes.set(model, lane);
+      this.#lanes.set(queue, lane);
     }
     return lane;
   }
 
-  #send(model: string, requests: readonly PendingRequest[]): Promise<void> {
+  #send(model: string, version: string, requests: readonly PendingRequest[]): Promise<void> {
     const { redis, link, producer } = this.#parts;
     const bundle = (this.#bundles += 1).toString(36);
     for (const request of requests) request.bundle = bundle;
-    return sendBundle({ redis, link, queue: this.#queues.of(model), producer, model }, bundle, requests);
+    return sendBundle({ redis, link, queue: this.#queues.of(model, version), producer, model }, bundle, requests);
   }
 
   #gauge(model: string, version: string): Gauge {
@@ -298,12 +331,27 @@ class RedisQueueDispatcher implements QueueDispatcher {
     }
   }
 
+  /** The worker that got it does not serve the model any more, and has run nothing of it. */
+  #tryElsewhere(sequence: number): boolean {
+    const request = this.#pending.get(sequence);
+    if (!request || request.resends >= MAX_RESENDS) return false;
+    const { clock = systemClock } = this.#parts;
+    const waitMs = FIRST_RESEND_MS * 2 ** request.resends;
+    request.resends += 1;
+    clock.setTimer(() => {
+      if (!request.settled) this.#resend(request);
+    }, waitMs);
+    return true;
+  }
+
   #resend(request: PendingRequest): void {
     request.bundle = '';
     request.queued = false;
     const { model, version } = request.request;
     try {
-      this.#lane(model).push(request, this.catalog.resolve(model, version).maxBatchSize);
+      const { maxBatchSize } = this.catalog.resolve(model, version);
+      request.queueVersion = this.#versionQueues.choose(model, version);
+      this.#lane(model, request.queueVersion).push(request, maxBatchSize);
     } catch (error) {
       this.#pending.fail(request.sequence, InferError.from(error));
     }

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Call } from '../../shared/infer/call.ts';
+import type { AnswerBody } from '../http/send-body.ts';
 import type { Services } from '../service/services.ts';
 
 /** What every HTTP facade gets: the services, and a way to open a call that ends with its HTTP client. */
@@ -15,7 +16,7 @@ export interface FacadeContext extends Services {
    * Sends the answer of a call with the reply's status and headers, past Fastify's onSend hooks, and ends the connection
    * of a client that stops reading it.
    */
-  sendBody(reply: FastifyReply, body: Buffer): void;
+  sendBody(reply: FastifyReply, body: AnswerBody): void;
 }
 
 export interface CallOptions {

@@ -1,9 +1,16 @@
 import { InferError } from '../../shared/errors.ts';
 import type { Admission } from '../service/admission.ts';
+import { alignedBuffer } from './aligned-buffer.ts';
 
 /** Chunks smaller than this on average are joined as they come: a million one-byte buffers would cost 100 MB. */
 const SMALL_CHUNK_BYTES = 4096;
 const JOIN_EVERY = 1024;
+
+/**
+ * Memory for a whole body is taken once this part of it is there, so that a client that announces much and sends little
+ * cannot hold much.
+ */
+const TRUSTED_PART = 1 / 8;
 
 /** What a body may hold. */
 export interface BodyLimits {
@@ -11,15 +18,23 @@ export interface BodyLimits {
   /** Counts what is held as bytes in flight. */
   readonly admission: Admission;
   readonly tooLarge: (maxBytes: number) => Error;
+  /** How long the body will be, when that is known; it cannot become longer. */
+  readonly expectedBytes?: number;
 }
 
-/** The chunks of a body as they come, and the whole body at the end. One that came in one piece is not copied. */
+/**
+ * The chunks of a body as they come, and the whole body at the end. One that came in one piece is not copied. Where the
+ * length is known, chunks are copied to their place as they come and need not be kept: what lives for a short time costs
+ * the garbage collector little, and a large body is never there twice.
+ */
 export class BodyBuffer {
   readonly #limits: BodyLimits;
   #byteLength = 0;
   #joined: Buffer[] = [];
   #recent: Buffer[] = [];
   #recentBytes = 0;
+  /** The whole body, filled as far as chunks have come. */
+  #whole: Buffer | undefined;
 
   constructor(limits: BodyLimits) {
     this.#limits = limits;
@@ -34,10 +49,9 @@ export class BodyBuffer {
     } catch (error) {
       return InferError.from(error);
     }
-    this.#recent.push(chunk);
-    this.#recentBytes += chunk.length;
+    if (this.#whole) chunk.copy(this.#whole, this.#byteLength);
+    else this.#keep(chunk);
     this.#byteLength += chunk.length;
-    if (this.#recent.length === JOIN_EVERY) this.#settle();
     return undefined;
   }
 
@@ -47,9 +61,28 @@ export class BodyBuffer {
   }
 
   join(): Buffer {
+    if (this.#whole) return this.#whole.subarray(0, this.#byteLength);
     const [first] = this.#recent;
     if (this.#joined.length === 0 && this.#recent.length === 1 && first) return first;
-    return Buffer.concat([...this.#joined, ...this.#recent], this.#byteLength);
+    return this.#copyInto(alignedBuffer(this.#byteLength));
+  }
+
+  #keep(chunk: Buffer): void {
+    const { expectedBytes = Infinity } = this.#limits;
+    this.#recent.push(chunk);
+    this.#recentBytes += chunk.length;
+    const total = this.#byteLength + chunk.length;
+    if (total < expectedBytes && total >= expectedBytes * TRUSTED_PART) {
+      this.#whole = this.#copyInto(alignedBuffer(expectedBytes));
+      this.#joined = [];
+      this.#recent = [];
+    } else if (this.#recent.length === JOIN_EVERY) this.#settle();
+  }
+
+  #copyInto(target: Buffer): Buffer {
+    let offset = 0;
+    for (const parts of [this.#joined, this.#recent]) for (const part of parts) offset += part.copy(target, offset);
+    return target;
   }
 
   #settle(): void {

@@ -19,7 +19,8 @@ export function readBody(request: IncomingMessage, maxBytes: number, admission: 
     done(bodyTooLarge(maxBytes));
     return;
   }
-  const body = new BodyBuffer({ maxBytes, admission, tooLarge: bodyTooLarge });
+  const length = Number.isSafeInteger(announced) ? { expectedBytes: announced } : {};
+  const body = new BodyBuffer({ maxBytes, admission, tooLarge: bodyTooLarge, ...length });
   const finish = (error: Error | null): void => {
     request.removeListener('data', onData);
     request.removeListener('end', onEnd);

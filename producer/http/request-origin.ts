@@ -23,3 +23,19 @@ export function isForeign({ fetchSite, origin, host }: RequestOrigin): boolean {
   if (fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none') return true;
   return origin !== undefined && origin.replace(/^https?:\/\//, '') !== host;
 }
+
+/**
+ * Whether a browser got to this machine by a name that somebody else owns and lets point here: to the browser such a page
+ * is our own. Told apart on loopback alone, where the server has no other names.
+ * @param localAddress the address of the connection on this side
+ */
+export function isRebound({ fetchSite, origin, host }: RequestOrigin, localAddress: string | undefined): boolean {
+  const fromBrowser = fetchSite !== undefined || origin !== undefined;
+  return fromBrowser && isLoopback(localAddress?.replace(/^::ffff:/, '') ?? '') && !isLoopback(hostName(host));
+}
+
+/** The name in a Host header, without the port. */
+export function hostName(host: string | undefined): string {
+  const bare = (host ?? '').toLowerCase().replace(/:\d*$/, '');
+  return bare.startsWith('[') ? bare.slice(1, -1) : bare;
+}

@@ -1,5 +1,5 @@
 import type { ModelStats } from '../../shared/infer/model-stats.ts';
-import type { Dispatcher, InferFn, ModelCatalog } from '../../shared/infer/ports.ts';
+import type { Dispatcher, InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
 import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { Admission, type AdmissionSettings } from './admission.ts';
@@ -12,11 +12,19 @@ import { TraceSettings } from './trace-settings.ts';
 export interface MeasuredDispatcher extends Dispatcher {
   /** One for each model version that can be called now or was called before. */
   stats(): Iterable<ModelStats>;
+  /** Of a model version that was just called. @throws InferError when it cannot be called any more */
+  statsOf(model: string, version: string): ModelStats;
 }
 
 /** What every facade works with, whatever its protocol. Made once per process. */
 export interface Services {
   readonly catalog: ModelCatalog;
+  readonly control: ModelControl;
+  /**
+   * To be waited for before a model is looked up for a request: has it loaded where models are loaded on demand, at most
+   * for as long as a request may take. Undefined, as nearly always, when there is nothing to wait for.
+   */
+  wake(model: string): Promise<void> | undefined;
   /** Validates against the model's metadata, admits, measures, dispatches. */
   readonly infer: InferFn;
   /** Whether requests can be carried now; the reason when not. */
@@ -68,6 +76,8 @@ export function createServices(options: ServicesOptions): Services {
   const admission = new Admission(settings);
   return {
     catalog: dispatcher.catalog,
+    control: dispatcher.control,
+    wake: (model) => withinMs(dispatcher.wake(model), settings.requestTimeoutMs, clock),
     infer: createService(dispatcher, admission, clock),
     ready: () => dispatcher.ready(),
     serverReady: () => dispatcher.ready().ok && (!settings.strictReadiness || dispatcher.catalog.ready()),
@@ -82,4 +92,19 @@ export function createServices(options: ServicesOptions): Services {
     version,
     logger,
   };
+}
+
+/** Never rejects: what went wrong is seen when the model is looked up. */
+function withinMs(work: Promise<void> | undefined, ms: number, clock: Clock): Promise<void> | undefined {
+  return (
+    work &&
+    new Promise((resolve) => {
+      const cancelTimer = clock.setTimer(resolve, ms);
+      const end = () => {
+        cancelTimer();
+        resolve();
+      };
+      work.then(end, end);
+    })
+  );
 }

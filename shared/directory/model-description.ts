@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { InferError } from '../errors.ts';
 import { decodeModelConfig, encodeModelConfig } from '../model/config-binary.ts';
+import { labelsKey } from '../model/create-ready-model.ts';
 import type { ReadyModel } from '../model/ready-model.ts';
 import type { ModelConfig } from '../proto/generated/model_config_pb.ts';
 import { isSha256 } from '../wire/names.ts';
@@ -18,9 +19,11 @@ export interface ModelDescription {
   readonly name: string;
   readonly version: string;
   readonly config: ModelConfig;
-  /** By label file. */
+  /** By `labelsKey` of each output that has some. */
   readonly labels: ReadonlyMap<string, readonly string[]>;
   readonly files: readonly DescribedFile[];
+  /** As in ReadyModel. */
+  readonly identity: string | undefined;
 }
 
 /** Bigger files stay with the worker: what describes preprocessing is a few MiB at most. */
@@ -32,7 +35,8 @@ const DESCRIPTION_VERSION = 1;
 export function encodeDescription(model: ReadyModel, files: readonly DescribedFile[]): string {
   const labels: Record<string, readonly string[]> = {};
   model.config.output.forEach((output, index) => {
-    if (output.labelFilename !== '') labels[output.labelFilename] = model.outputs[index]?.labels ?? [];
+    const ofOutput = model.outputs[index]?.labels ?? [];
+    if (output.labelFilename !== '' || ofOutput.length > 0) labels[labelsKey(output)] = ofOutput;
   });
   return JSON.stringify({
     v: DESCRIPTION_VERSION,
@@ -41,6 +45,7 @@ export function encodeDescription(model: ReadyModel, files: readonly DescribedFi
     config: Buffer.from(encodeModelConfig(model.config)).toString('base64'),
     labels: Object.entries(labels),
     files,
+    identity: model.identity,
   });
 }
 
@@ -56,7 +61,8 @@ export function decodeDescription(text: string): ModelDescription {
     throw invalid('its labels or files are incomplete');
   }
   const config = decodeModelConfig(Buffer.from(wire.config, 'base64'));
-  return { name, version, config, labels: new Map(labels), files };
+  const identity = isSha256(wire.identity) ? wire.identity : undefined;
+  return { name, version, config, labels: new Map(labels), files, identity };
 }
 
 export function sha256(data: string | Uint8Array): string {

@@ -16,6 +16,8 @@ export interface WorkerRecord {
   readonly pid: number;
   /** It finishes what it has and takes nothing new. */
   readonly draining: boolean;
+  /** It loads and unloads models when the pool is asked to. */
+  readonly controlled: boolean;
   readonly models: readonly AnnouncedModel[];
 }
 
@@ -24,7 +26,7 @@ export const WORKER_TTL_MS = 10_000;
 export const HEARTBEAT_MS = 3000;
 
 const RECORD_VERSION = 1;
-const STATES: readonly ModelState['state'][] = ['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING'];
+const STATES: readonly ModelState['state'][] = ['READY', 'UNAVAILABLE', 'LOADING', 'UNLOADING', 'UNKNOWN'];
 
 export function encodeWorkerRecord(record: WorkerRecord): string {
   return JSON.stringify({ v: RECORD_VERSION, ...record });
@@ -36,16 +38,18 @@ export function decodeWorkerRecord(text: string): WorkerRecord {
   if (!isRecord(wire) || wire.v !== RECORD_VERSION || !isWireId(wire.id) || !Array.isArray(wire.models)) {
     throw invalid(`it is none of version ${RECORD_VERSION}`);
   }
-  const { id, host, pid, draining, models } = wire;
-  if (typeof host !== 'string' || !isCount(pid) || typeof draining !== 'boolean') throw invalid('a field is missing');
-  return { id, host, pid, draining, models: models.map(decodeModel) };
+  const { id, host, pid, draining, controlled = false, models } = wire;
+  if (typeof host !== 'string' || !isCount(pid) || typeof draining !== 'boolean') {
+    throw invalid('a field is missing');
+  }
+  return { id, host, pid, draining, controlled: controlled === true, models: models.map(decodeModel) };
 }
 
 function decodeModel(wire: unknown): AnnouncedModel {
   if (!isRecord(wire) || typeof wire.name !== 'string' || typeof wire.reason !== 'string') {
     throw invalid('a model has no name');
   }
-  const { name, reason, version, description } = wire;
+  const { name, reason, version, description, wakeable } = wire;
   const state = STATES.find((known) => known === wire.state);
   if (!state) throw invalid('a model has no known state');
   return {
@@ -54,6 +58,7 @@ function decodeModel(wire: unknown): AnnouncedModel {
     reason,
     ...(typeof version === 'string' && { version }),
     ...(isSha256(description) && { description }),
+    ...(wakeable === true && { wakeable }),
   };
 }
 

@@ -13,16 +13,32 @@ export class Call {
   readonly priority: number;
   /** When the request arrived, on the clock of `performance.now()`, in ms. */
   readonly arrivalMs: number;
-  /** Set by the engine when the call's batch begins to run. What has not started can still go to another worker. */
-  started = false;
+  readonly #parent: Call | undefined;
+  #started = false;
   #error: InferError | undefined;
   #listeners: ((error: InferError) => void)[] | undefined;
 
-  constructor(id: string, arrivalMs: number, deadlineMs: number, priority = 0) {
+  constructor(id: string, arrivalMs: number, deadlineMs: number, priority = 0, parent?: Call) {
+    this.#parent = parent;
     this.id = id;
     this.arrivalMs = arrivalMs;
     this.deadlineMs = deadlineMs;
     this.priority = priority;
+  }
+
+  /** A call for a part of this one's work, with its deadline and priority. When the part starts, the whole has started. */
+  part(arrivalMs: number): Call {
+    return new Call(this.id, arrivalMs, this.deadlineMs, this.priority, this);
+  }
+
+  /** Set by the engine when the call's batch begins to run. What has not started can still go to another worker. */
+  get started(): boolean {
+    return this.#started;
+  }
+
+  set started(started: boolean) {
+    this.#started = started;
+    if (this.#parent) this.#parent.started = started;
   }
 
   /** Why nobody waits any more (CANCELLED or DEADLINE_EXCEEDED); undefined while somebody does. */

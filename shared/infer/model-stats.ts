@@ -39,6 +39,10 @@ export class ModelStats {
   #computeOutputNs = 0;
   #failureNs = 0;
   #lastInferenceMs = 0;
+  #cacheHits = 0;
+  #cacheHitNs = 0;
+  #cacheMisses = 0;
+  #cacheMissNs = 0;
   readonly #failures: Record<FailureReason, number> = { REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 };
   readonly #releases = Object.fromEntries(RELEASE_REASONS.map((reason) => [reason, 0])) as Record<
     ReleaseReason,
@@ -63,8 +67,26 @@ export class ModelStats {
     if (timings.executions === 1) this.#recordExecution(timings);
   }
 
-  /** A request that was taken in and failed. Requests refused by validation are not recorded, as in Triton. */
+  /** A request that was answered without a run: it is a success, and counts neither rows nor computing. */
+  recordCacheHit(requestDurationUs: number, lookupUs: number): void {
+    this.#successes += 1;
+    this.#requestNs += requestDurationUs * 1000;
+    this.#cacheHits += 1;
+    this.#cacheHitNs += lookupUs * 1000;
+  }
+
+  /** A request that had to run, which `recordSuccess` counts; `us` is what looking up and keeping its answer took. */
+  recordCacheMiss(us: number): void {
+    this.#cacheMisses += 1;
+    this.#cacheMissNs += us * 1000;
+  }
+
+  /**
+   * A request that was taken in and failed. As in Triton, one that was refused at entry counts nowhere: what validation
+   * refuses never comes here, and a full queue says so in its error.
+   */
   recordFailure(error: InferError, requestDurationUs = 0): void {
+    if (error.refusedAt === 'entry') return;
     this.#failures[failureReasonOf(error)] += 1;
     this.#failureNs += requestDurationUs * 1000;
   }
@@ -83,18 +105,26 @@ export class ModelStats {
   }
 
   get computeInput(): CountAndNs {
-    return { count: this.#successes, ns: Math.round(this.#computeInputNs) };
+    return { count: this.#successes - this.#cacheHits, ns: Math.round(this.#computeInputNs) };
   }
 
   get computeInfer(): CountAndNs {
-    return { count: this.#successes, ns: Math.round(this.#computeInferNs) };
+    return { count: this.#successes - this.#cacheHits, ns: Math.round(this.#computeInferNs) };
   }
 
   get computeOutput(): CountAndNs {
-    return { count: this.#successes, ns: Math.round(this.#computeOutputNs) };
+    return { count: this.#successes - this.#cacheHits, ns: Math.round(this.#computeOutputNs) };
   }
 
-  /** Rows of all successful requests. */
+  get cacheHit(): CountAndNs {
+    return { count: this.#cacheHits, ns: Math.round(this.#cacheHitNs) };
+  }
+
+  get cacheMiss(): CountAndNs {
+    return { count: this.#cacheMisses, ns: Math.round(this.#cacheMissNs) };
+  }
+
+  /** Rows of all successful requests that were run. */
   get inferenceCount(): number {
     return this.#inferences;
   }
@@ -141,6 +171,7 @@ export class ModelStats {
 
 /** Triton's failure reason of an error. INVALID_ARGUMENT can only come from the model here; see `recordFailure`. */
 export function failureReasonOf(error: InferError): FailureReason {
+  if (error.refusedAt === 'queue') return 'REJECTED';
   switch (error.code) {
     case 'RESOURCE_EXHAUSTED':
     case 'DEADLINE_EXCEEDED':

@@ -19,6 +19,16 @@ export interface Timings {
   readonly release: ReleaseReason;
 }
 
+/** What a step of an ensemble did for a request. */
+export interface StepRecord {
+  readonly model: string;
+  readonly version: string;
+  readonly rows: number;
+  /** From the start of the step to its answer. */
+  readonly requestUs: number;
+  readonly timings: Timings;
+}
+
 export interface InferResponse {
   readonly model: string;
   readonly version: string;
@@ -26,4 +36,14 @@ export interface InferResponse {
   readonly outputs: readonly Tensor[];
   readonly parameters: Parameters;
   readonly timings: Timings;
+  /** The `identity` of the model that ran, where it has one. */
+  readonly identity?: string | undefined;
+  /** The steps of an ensemble, those of ensembles inside it too; absent for any other model. */
+  readonly steps?: readonly StepRecord[];
+  /**
+   * Present when tensors are large and nobody but the receiver holds any of this request or response any more: the
+   * receiver may call it, once, when the answer is sent, and may then free the request's memory too. Whoever keeps a
+   * response or makes another one of its tensors must leave this out.
+   */
+  readonly free?: (() => void) | undefined;
 }

@@ -11,6 +11,7 @@ import {
 } from '../proto/generated/model_config_pb.ts';
 import { configTypeOf } from '../tensor/datatype.ts';
 import type { GraphTensor } from './graph-tensor.ts';
+import { hiddenInputs, hiddenOutputs } from './sequence-tensors.ts';
 
 /** What auto-complete sets for a model that can batch and whose config says nothing. Counted in rows. */
 const DEFAULT_MAX_BATCH_SIZE = 4;
@@ -47,9 +48,11 @@ export function completeModelConfig(config: ModelConfig, graph: Graph): ModelCon
   }
 
   const batching = completed.maxBatchSize > 0;
-  if (!hasInputs) completed.input = byName(graph.inputs).map((tensor) => inputFrom(tensor, batching, config.name));
+  const inputs = byName(graph.inputs, hiddenInputs(config));
+  const outputs = byName(graph.outputs, hiddenOutputs(config));
+  if (!hasInputs) completed.input = inputs.map((tensor) => inputFrom(tensor, batching, config.name));
   if (config.output.length === 0) {
-    completed.output = byName(graph.outputs).map((tensor) => outputFrom(tensor, batching, config.name));
+    completed.output = outputs.map((tensor) => outputFrom(tensor, batching, config.name));
   }
   return completed;
 }
@@ -68,8 +71,10 @@ function obstacleToBatching(graph: Graph): string | undefined {
 }
 
 /** Triton keeps the tensors of a graph in a map sorted by name, which clients see in metadata. */
-function byName(tensors: readonly GraphTensor[]): GraphTensor[] {
-  return tensors.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+function byName(tensors: readonly GraphTensor[], hidden: ReadonlySet<string>): GraphTensor[] {
+  return tensors
+    .filter(({ name }) => !hidden.has(name))
+    .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
 function inputFrom(tensor: GraphTensor, batching: boolean, model: string) {

@@ -1,5 +1,9 @@
+import { type ConfigToken, positionOf, tokenizeConfig } from './config-tokens.ts';
+
 /** Where a text stopped making sense. Lines and columns count from 1, columns in characters. */
 export interface ConfigErrorPlace {
+  /** The same place as an index into the text. */
+  readonly index: number;
   readonly line: number;
   readonly column: number;
   /** The token at that place; '' at the end of the text. */
@@ -17,7 +21,7 @@ export interface ConfigErrorPlace {
  * Longer runs stop where shorter ones do, which allows a binary search: some 17 parses for a file of 100 kB.
  */
 export function locateConfigError(text: string, problemOf: (text: string) => string | undefined): ConfigErrorPlace {
-  const tokens = tokenize(text);
+  const tokens = tokenizeConfig(text);
   const stop = unusedCharacter(text);
   const reachedStop = problemOf(stop);
   let low = 0;
@@ -32,28 +36,14 @@ export function locateConfigError(text: string, problemOf: (text: string) => str
   if (low > 0 && problemOf(text)?.startsWith('invalid UTF-8')) low--;
   const at = tokens[low];
   const before = tokens[low - 1];
+  const index = at?.start ?? before?.end ?? 0;
   return {
-    ...positionOf(text, at?.start ?? before?.end ?? 0),
+    index,
+    ...positionOf(text, index),
     token: at ? text.slice(at.start, at.end) : '',
     previous: before ? text.slice(before.start, before.end) : '',
     unclosed: at ? undefined : innermostUnclosed(text, tokens),
   };
-}
-
-interface Span {
-  readonly start: number;
-  readonly end: number;
-}
-
-// Comments; strings, closed or not (they end at the line's end at the latest); words and numbers; any other character.
-const TOKEN = /#[^\n]*|"(?:\\[^\n]|[^"\\\n])*"?|'(?:\\[^\n]|[^'\\\n])*'?|[\w.+-]+|\S/gu;
-
-function tokenize(text: string): Span[] {
-  const tokens: Span[] = [];
-  for (const match of text.matchAll(TOKEN)) {
-    if (!match[0].startsWith('#')) tokens.push({ start: match.index, end: match.index + match[0].length });
-  }
-  return tokens;
 }
 
 /** A character that the text does not contain and that the text format has no use for: one from the private use area. */
@@ -63,15 +53,8 @@ function unusedCharacter(text: string): string {
   return String.fromCharCode(code);
 }
 
-function positionOf(text: string, index: number): { line: number; column: number } {
-  const lineStart = text.lastIndexOf('\n', index - 1) + 1;
-  let line = 1;
-  for (let at = text.indexOf('\n'); at !== -1 && at < lineStart; at = text.indexOf('\n', at + 1)) line++;
-  return { line, column: Array.from(text.slice(lineStart, index)).length + 1 };
-}
-
-function innermostUnclosed(text: string, tokens: readonly Span[]): ConfigErrorPlace['unclosed'] {
-  const open: Span[] = [];
+function innermostUnclosed(text: string, tokens: readonly ConfigToken[]): ConfigErrorPlace['unclosed'] {
+  const open: ConfigToken[] = [];
   for (const token of tokens) {
     const first = text[token.start] ?? '';
     if ('{<['.includes(first)) open.push(token);

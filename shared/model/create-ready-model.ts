@@ -9,13 +9,15 @@ export interface ReadyModelParts {
   readonly version: string;
   /** All ready versions of the model, ascending. */
   readonly versions: readonly string[];
-  /** By the name of the file, for each name that `labelFilenames` gives. */
+  /** By `labelsKey` of each output that has some. */
   readonly labels: ReadonlyMap<string, readonly string[]>;
   readonly files: ModelFiles;
+  readonly identity?: string | undefined;
 }
 
 /** What the rest of the program knows of a model version that can be called. */
-export function createReadyModel({ config, version, versions, labels, files }: ReadyModelParts): ReadyModel {
+export function createReadyModel(parts: ReadyModelParts): ReadyModel {
+  const { config, version, versions, labels, files, identity } = parts;
   const batching = config.maxBatchSize > 0;
   return {
     name: config.name,
@@ -24,15 +26,21 @@ export function createReadyModel({ config, version, versions, labels, files }: R
     platform: config.platform === '' ? config.backend : config.platform,
     maxBatchSize: config.maxBatchSize,
     inputs: config.input.map((input) => specOf(input, batching, input.optional, [])),
-    outputs: config.output.map((output) => specOf(output, batching, false, labels.get(output.labelFilename) ?? [])),
+    outputs: config.output.map((output) => specOf(output, batching, false, labels.get(labelsKey(output)) ?? [])),
     config,
     files,
+    ...(identity !== undefined && { identity }),
   };
 }
 
 /** The label files that a config names, each once. */
 export function labelFilenames(config: ModelConfig): string[] {
   return [...new Set(config.output.map((output) => output.labelFilename).filter((name) => name !== ''))];
+}
+
+/** The label file of an output. One without has the labels of a step at most, in an ensemble; no file has such a name. */
+export function labelsKey({ labelFilename, name }: ModelOutput): string {
+  return labelFilename === '' ? `/${name}` : labelFilename;
 }
 
 /** One label a line; an empty line is an empty label, as it holds the place of its index. */

@@ -21,7 +21,7 @@ export function parseModelConfig(text: string, fileName: string): ModelConfig {
 }
 
 /** What is wrong with a text, undefined when nothing is. */
-function problemOf(text: string): string | undefined {
+export function problemOf(text: string): string | undefined {
   try {
     fromText(ModelConfigSchema, text);
     return undefined;

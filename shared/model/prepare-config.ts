@@ -1,7 +1,11 @@
 import { InferError } from '../errors.ts';
 import type { ModelConfig } from '../proto/generated/model_config_pb.ts';
 import { type Graph, completeModelConfig } from './complete-config.ts';
+import { completeEnsembleConfig } from './ensemble-complete.ts';
+import { parseEnsembleGraph } from './ensemble-graph.ts';
+import { findMemberMisfits } from './ensemble-members.ts';
 import { normaliseModelConfig } from './normalise-config.ts';
+import type { ReadyModel } from './ready-model.ts';
 import { validateBeforeLoad, validateModelConfig } from './validate-config.ts';
 import { verifyModelConfig } from './verify-config.ts';
 
@@ -17,16 +21,43 @@ export function assertLoadable(config: ModelConfig): void {
 /**
  * From a config as written, its backend resolved, to one that can be trusted: completed from the model file, defaults
  * written down, checked on its own and against the file. Returns a new config.
+ * @param autoComplete whether the file may fill in what the config leaves out; if not, the config has to say it all
  * @throws InferError INVALID_ARGUMENT that names the model and every problem.
  */
-export function prepareModelConfig(config: ModelConfig, graph: Graph): ModelConfig {
-  const prepared = normaliseModelConfig(completeModelConfig(config, graph));
+export function prepareModelConfig(config: ModelConfig, graph: Graph, autoComplete = true): ModelConfig {
+  if (!autoComplete) assertNoProblems(config.name, whatIsLeftOut(config));
+  const prepared = normaliseModelConfig(autoComplete ? completeModelConfig(config, graph) : config);
   assertNoProblems(prepared.name, validateModelConfig(prepared));
   assertNoProblems(prepared.name, verifyModelConfig(prepared, graph));
   return prepared;
 }
 
-function assertNoProblems(model: string, problems: readonly string[]): void {
+/**
+ * The same for an ensemble, completed from and checked against the models of its steps, in their order.
+ * @throws InferError INVALID_ARGUMENT that names the model and every problem.
+ */
+export function prepareEnsembleConfig(
+  config: ModelConfig,
+  models: readonly ReadyModel[],
+  autoComplete = true,
+): ModelConfig {
+  if (!autoComplete) assertNoProblems(config.name, whatIsLeftOut(config));
+  const graph = parseEnsembleGraph(config);
+  const prepared = normaliseModelConfig(completeEnsembleConfig(config, graph, models));
+  assertNoProblems(prepared.name, validateModelConfig(prepared));
+  assertNoProblems(prepared.name, findMemberMisfits(prepared, graph, models));
+  return prepared;
+}
+
+function whatIsLeftOut({ input, output, batchInput }: ModelConfig): string[] {
+  const problems: string[] = [];
+  if (input.length === 0 && batchInput.length === 0) problems.push('the config lists no input');
+  if (output.length === 0) problems.push('the config lists no output');
+  return problems.map((problem) => `${problem}, and auto-completion is switched off`);
+}
+
+/** @throws InferError INVALID_ARGUMENT that names the model and every problem. */
+export function assertNoProblems(model: string, problems: readonly string[]): void {
   if (problems.length === 0) return;
   const texts = problems.length === 1 ? problems[0] : problems.map((text, index) => `${index + 1}) ${text}`).join('; ');
   const count = problems.length === 1 ? '' : `${problems.length} problems: `;

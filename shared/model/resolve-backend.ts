@@ -1,6 +1,7 @@
 import { clone } from '@bufbuild/protobuf';
 import { InferError } from '../errors.ts';
 import { type ModelConfig, ModelConfigSchema } from '../proto/generated/model_config_pb.ts';
+import { isEnsemble } from './ensemble-graph.ts';
 
 /** Which platforms belong to which backend, and the file that says so when the config does not. */
 const BACKENDS: readonly { backend: string; platform: string; file: string }[] = [
@@ -27,9 +28,7 @@ export function resolveBackend(config: ModelConfig, modelName: string, fileNames
     const fix = `the name must be that of the model's folder, or be left out`;
     throw new InferError('INVALID_ARGUMENT', `model "${modelName}": the config has name "${config.name}"; ${fix}`);
   }
-  if (config.platform === 'ensemble' || config.schedulingChoice.case === 'ensembleScheduling') {
-    throw new InferError('UNIMPLEMENTED', `model "${modelName}": ensembles are not supported yet`);
-  }
+  if (isEnsemble(config)) return resolveEnsemble(config, modelName);
   const backend = config.backend || backendOf(config, modelName, fileNames);
   if (backend !== SUPPORTED) {
     const supported = `supported is "${SUPPORTED}" (model.onnx)`;
@@ -46,6 +45,25 @@ export function resolveBackend(config: ModelConfig, modelName: string, fileNames
   resolved.platform = platform;
   resolved.defaultModelFilename ||= 'model.onnx';
   return resolved;
+}
+
+/** An ensemble has a platform, no backend and no file. */
+function resolveEnsemble(config: ModelConfig, modelName: string): ModelConfig {
+  const problem = problemOfEnsemble(config);
+  if (problem !== undefined) throw new InferError('INVALID_ARGUMENT', `model "${modelName}": ${problem}`);
+  const resolved = clone(ModelConfigSchema, config);
+  resolved.name = modelName;
+  return resolved;
+}
+
+function problemOfEnsemble({ platform, backend, schedulingChoice }: ModelConfig): string | undefined {
+  if (platform !== 'ensemble') {
+    const given = platform === '' ? 'has none' : `has "${platform}"`;
+    return `ensemble_scheduling goes with platform "ensemble", the config ${given}`;
+  }
+  if (backend !== '') return `platform "ensemble" goes without a backend, the config has "${backend}"`;
+  if (schedulingChoice.case === 'ensembleScheduling') return undefined;
+  return 'platform "ensemble" needs ensemble_scheduling with the steps';
 }
 
 function backendOf(config: ModelConfig, modelName: string, fileNames: readonly string[]): string {

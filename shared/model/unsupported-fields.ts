@@ -1,26 +1,28 @@
 import { create, equals } from '@bufbuild/protobuf';
 import {
   type ModelConfig,
-  type ModelDynamicBatching,
   ModelInstanceGroup_Kind as Kind,
   type ModelInstanceGroup,
   ModelOptimizationPolicy_CudaSchema,
   ModelOptimizationPolicy_ModelPriority,
-  ModelQueuePolicySchema,
+  type ModelSequenceBatching_State,
 } from '../proto/generated/model_config_pb.ts';
+import { sequenceBatchingOf } from './sequence-tensors.ts';
 
 /**
  * Fields that mean something in Triton and that this server does not act on. They are refused by name, never ignored.
  * Whoever teaches the server one of them deletes its row. Each row says where the field is used, '' for the whole model.
  */
 const UNSUPPORTED: readonly { field: string; usedBy: (config: ModelConfig) => readonly string[] }[] = [
-  { field: 'sequence_batching', usedBy: (c) => when(c.schedulingChoice.case === 'sequenceBatching') },
-  { field: 'ensemble_scheduling', usedBy: (c) => when(c.schedulingChoice.case === 'ensembleScheduling') },
-  { field: 'dynamic_batching.preserve_ordering', usedBy: (c) => when(batching(c)?.preserveOrdering) },
-  { field: 'dynamic_batching.priority_levels', usedBy: (c) => when(batching(c)?.priorityLevels) },
-  { field: 'dynamic_batching.default_priority_level', usedBy: (c) => when(batching(c)?.defaultPriorityLevel) },
-  { field: 'dynamic_batching.default_queue_policy', usedBy: (c) => when(hasDefaultQueuePolicy(c)) },
-  { field: 'dynamic_batching.priority_queue_policy', usedBy: (c) => when(hasPriorityQueuePolicy(c)) },
+  {
+    field: 'sequence_batching.iterative_sequence',
+    usedBy: (c) => when(sequenceBatchingOf(c)?.iterativeSequence),
+  },
+  {
+    field: 'use_same_buffer_for_input_output',
+    usedBy: (c) => states(c, (state) => state.useSameBufferForInputOutput),
+  },
+  { field: 'use_growable_memory', usedBy: (c) => states(c, (state) => state.useGrowableMemory) },
   {
     field: 'allow_ragged_batch',
     usedBy: (c) => c.input.filter((i) => i.allowRaggedBatch).map((i) => quote('input', i)),
@@ -45,7 +47,6 @@ const UNSUPPORTED: readonly { field: string; usedBy: (config: ModelConfig) => re
   { field: 'model_operations', usedBy: (c) => when(c.modelOperations?.opLibraryFilename.length) },
   { field: 'model_transaction_policy.decoupled', usedBy: (c) => when(c.modelTransactionPolicy?.decoupled) },
   { field: 'model_repository_agents', usedBy: (c) => when(c.modelRepositoryAgents?.agents.length) },
-  { field: 'response_cache.enable', usedBy: (c) => when(c.responseCache?.enable) },
   { field: 'runtime', usedBy: (c) => when(c.runtime !== '') },
   { field: 'model_metrics', usedBy: (c) => when(c.modelMetrics?.metricControl.length) },
   { field: 'metric_tags', usedBy: (c) => when(Object.keys(c.metricTags).length > 0) },
@@ -74,18 +75,9 @@ function groups(config: ModelConfig, uses: (group: ModelInstanceGroup) => boolea
   return config.instanceGroup.filter(uses).map((group) => quote('instance_group', group));
 }
 
-function batching(config: ModelConfig): ModelDynamicBatching | undefined {
-  return config.schedulingChoice.case === 'dynamicBatching' ? config.schedulingChoice.value : undefined;
-}
-
-/** A policy that spells out the defaults asks for nothing. */
-function hasDefaultQueuePolicy(config: ModelConfig): boolean {
-  const policy = batching(config)?.defaultQueuePolicy;
-  return policy !== undefined && !equals(ModelQueuePolicySchema, policy, create(ModelQueuePolicySchema));
-}
-
-function hasPriorityQueuePolicy(config: ModelConfig): boolean {
-  return Object.keys(batching(config)?.priorityQueuePolicy ?? {}).length > 0;
+function states(config: ModelConfig, uses: (state: ModelSequenceBatching_State) => boolean): string[] {
+  const used = sequenceBatchingOf(config)?.state.filter(uses) ?? [];
+  return used.map(({ inputName }) => `sequence_batching: state "${inputName}"`);
 }
 
 function hasRateLimiter(group: ModelInstanceGroup): boolean {

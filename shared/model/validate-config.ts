@@ -10,6 +10,10 @@ import {
   type ModelQueuePolicy,
 } from '../proto/generated/model_config_pb.ts';
 import { canReshape, formatDims, problemOfDims } from './dims.ts';
+import { isEnsemble } from './ensemble-graph.ts';
+import { findEnsembleProblems } from './ensemble-problems.ts';
+import { findSequenceProblems } from './sequence-problems.ts';
+import { sequenceBatchingOf } from './sequence-tensors.ts';
 import { validateOrtOptions } from './ort-options.ts';
 import { findUnknownEnums } from './unknown-enums.ts';
 import { findUnsupportedFields } from './unsupported-fields.ts';
@@ -24,8 +28,18 @@ export function validateBeforeLoad(config: ModelConfig): string[] {
   for (const output of config.output) {
     checkFilename(problems, `output "${output.name}": label_filename`, output.labelFilename);
   }
+  for (const { inputName, initialState } of sequenceBatchingOf(config)?.state ?? []) {
+    for (const { stateData } of initialState) {
+      if (stateData.case !== 'dataFile') continue;
+      checkFilename(problems, `sequence_batching: state "${inputName}": data_file`, stateData.value);
+    }
+  }
   checkInstanceGroups(problems, config.instanceGroup);
-  problems.push(...validateOrtOptions(config), ...findUnsupportedFields(config));
+  problems.push(...(isEnsemble(config) ? findEnsembleProblems(config) : validateOrtOptions(config)));
+  if (config.responseCache?.enable && config.modelTransactionPolicy?.decoupled) {
+    problems.push('response_cache does not go with model_transaction_policy.decoupled');
+  }
+  problems.push(...findUnsupportedFields(config));
   return problems;
 }
 
@@ -40,6 +54,8 @@ export function validateModelConfig(config: ModelConfig): string[] {
   if (config.schedulingChoice.case === 'dynamicBatching') {
     checkDynamicBatching(problems, config.schedulingChoice.value, config.maxBatchSize);
   }
+  const sequences = sequenceBatchingOf(config);
+  if (sequences) problems.push(...findSequenceProblems(config, sequences));
   return problems;
 }
 
@@ -134,9 +150,15 @@ function checkPriorityLevels(
   policies: readonly (readonly [string, ModelQueuePolicy])[],
 ): void {
   const levels = batching.priorityLevels;
-  if (levels === 0n) return;
-  const expected = `a level from 1 to priority_levels (${levels.toString()})`;
   const level = batching.defaultPriorityLevel;
+  if (levels === 0n) {
+    if (level > 0n) problems.push('dynamic_batching: default_priority_level means nothing without priority_levels');
+    if (policies.length > 0) {
+      problems.push('dynamic_batching: priority_queue_policy means nothing without priority_levels');
+    }
+    return;
+  }
+  const expected = `a level from 1 to priority_levels (${levels.toString()})`;
   if (level < 1n || level > levels) {
     problems.push(`dynamic_batching.default_priority_level: expected ${expected}, got ${level.toString()}`);
   }

@@ -13,6 +13,12 @@ export const WORKERS_KEY = `${QUEUE_PREFIX}.workers`;
 /** Known models: a hash from encoded `name/version` to a pointer to the description. Outlives the workers. */
 export const MODELS_KEY = `${QUEUE_PREFIX}.models`;
 
+/** Version queues in use: a sorted set of queue names by the time when a producer last said so (Redis' clock, ms). */
+export const VERSION_QUEUES_KEY = `${QUEUE_PREFIX}.version-queues`;
+
+/** What was last asked of each model: a hash from encoded model name to a control entry. */
+export const CONTROL_KEY = `${QUEUE_PREFIX}.control`;
+
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 const MAX_MODEL_NAME_BYTES = 255;
@@ -47,9 +53,12 @@ function escapeBytes(character: string): string {
   return text;
 }
 
-/** The BullMQ queue of a model. One queue per model name, so that a worker takes work for its own models only. */
-export function queueName(model: string): string {
-  return encodeModelName(model);
+/**
+ * The BullMQ queue of a model, or of one of its versions. One queue per model name, so that a worker takes work for its own
+ * models only; one per version where workers differ in what they have. An encoded name holds no '@'.
+ */
+export function queueName(model: string, version = ''): string {
+  return version === '' ? encodeModelName(model) : `${encodeModelName(model)}@${version}`;
 }
 
 /** The small tensors of one bundle, one after another. */
@@ -85,4 +94,24 @@ export function modelKey(sha256: string): string {
 /** The content of one file of a model folder, by its hash. */
 export function fileKey(sha256: string): string {
   return `${QUEUE_PREFIX}.file:${sha256}`;
+}
+
+/** A file that a load brought along, by the hash of its content. */
+export function controlFileKey(sha256: string): string {
+  return `${QUEUE_PREFIX}.control-file:${sha256}`;
+}
+
+/** What became of one load or unload: a hash from worker id to its result. */
+export function controlResultKey(id: string): string {
+  return `${QUEUE_PREFIX}.control-result:${id}`;
+}
+
+/** Held by whoever asks for a change of the model. */
+export function controlLockKey(model: string): string {
+  return `${QUEUE_PREFIX}.control-lock:${encodeModelName(model)}`;
+}
+
+/** Held by the worker that is replacing the model. */
+export function turnKey(model: string): string {
+  return `${QUEUE_PREFIX}.turn:${encodeModelName(model)}`;
 }

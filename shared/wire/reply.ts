@@ -1,7 +1,15 @@
-import { InferError, isErrorCode } from '../errors.ts';
-import { RELEASE_REASONS, type InferResponse, type ReleaseReason, type Timings } from '../infer/response.ts';
+import { InferError, isErrorCode, isRefusedAt } from '../errors.ts';
+import { NotServed } from '../infer/not-served.ts';
+import {
+  type InferResponse,
+  RELEASE_REASONS,
+  type ReleaseReason,
+  type StepRecord,
+  type Timings,
+} from '../infer/response.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { decodeFrame, encodeFrame } from './frame.ts';
+import { isSha256 } from './names.ts';
 import { decodeParameters, encodeParameters } from './parameters.ts';
 import { isCount, isRecord } from './record.ts';
 import { decodeTensorHeader, encodeTensorHeader, tensorOf } from './tensor-header.ts';
@@ -25,9 +33,11 @@ export function encodeReplies(replies: readonly Reply[]): Buffer {
   const sections: Uint8Array[] = [];
   const wire = replies.map((reply) => {
     if ('error' in reply) {
-      return { sequence: reply.sequence, error: { code: reply.error.code, message: reply.error.message } };
+      const { code, message, refusedAt } = reply.error;
+      const notServed = reply.error instanceof NotServed || undefined;
+      return { sequence: reply.sequence, error: { code, message, refusedAt, notServed } };
     }
-    const { model, version, outputs, parameters, timings } = reply.response;
+    const { model, version, outputs, parameters, timings, steps, identity } = reply.response;
     for (const output of outputs) sections.push(output.data);
     return {
       sequence: reply.sequence,
@@ -36,6 +46,8 @@ export function encodeReplies(replies: readonly Reply[]): Buffer {
       outputs: outputs.map(encodeTensorHeader),
       parameters: encodeParameters(parameters),
       timings: encodeTimings(timings),
+      steps: steps?.map(encodeStep),
+      identity,
     };
   });
   return encodeFrame({ v: REPLY_VERSION, replies: wire }, sections);
@@ -60,7 +72,9 @@ function decodeReply(wire: unknown, sections: readonly Buffer[], next: { section
     if (!isRecord(error) || !isErrorCode(error.code) || typeof error.message !== 'string') {
       throw invalid('an error has no known code or no message');
     }
-    return { sequence, error: new InferError(error.code, error.message) };
+    if (error.notServed === true) return { sequence, error: new NotServed(error.code, error.message) };
+    const refusedAt = isRefusedAt(error.refusedAt) ? error.refusedAt : undefined;
+    return { sequence, error: new InferError(error.code, error.message, { refusedAt }) };
   }
   if (typeof model !== 'string' || typeof version !== 'string' || !Array.isArray(outputs)) {
     throw invalid('an answer lacks model, version or outputs');
@@ -74,7 +88,11 @@ function decodeReply(wire: unknown, sections: readonly Buffer[], next: { section
   }
   const parameters = decodeParameters(wire.parameters);
   const timings = decodeTimings(wire.timings);
-  return { sequence, response: { model, version, outputs: tensors, parameters, timings } };
+  const identity = isSha256(wire.identity) && { identity: wire.identity };
+  const response = { model, version, outputs: tensors, parameters, timings, ...identity };
+  if (wire.steps === undefined) return { sequence, response };
+  if (!Array.isArray(wire.steps)) throw invalid('the steps of an answer are no list');
+  return { sequence, response: { ...response, steps: (wire.steps as unknown[]).map(decodeStep) } };
 }
 
 /** A list instead of an object: it is in every answer, and both ends are in this file. */
@@ -98,6 +116,19 @@ function decodeTimings(wire: unknown): Timings {
     throw invalid('the timings of an answer are incomplete');
   }
   return { queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release };
+}
+
+function encodeStep({ model, version, rows, requestUs, timings }: StepRecord) {
+  return { model, version, rows, requestUs, timings: encodeTimings(timings) };
+}
+
+function decodeStep(wire: unknown): StepRecord {
+  if (!isRecord(wire)) throw invalid('a step of an answer is incomplete');
+  const { model, version, rows, requestUs } = wire;
+  if (typeof model !== 'string' || typeof version !== 'string' || !isCount(rows) || typeof requestUs !== 'number') {
+    throw invalid('a step of an answer is incomplete');
+  }
+  return { model, version, rows, requestUs, timings: decodeTimings(wire.timings) };
 }
 
 function isReleaseReason(value: unknown): value is ReleaseReason {

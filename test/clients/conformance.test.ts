@@ -3,12 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  conformanceFiles,
-  findPerfAnalyzer,
-  makeConformanceRepository,
-  runConformance,
-} from '../support/conformance.ts';
+import { CONFORMANCE_MODELS, conformanceFiles, findPerfAnalyzer, runConformance } from '../support/conformance.ts';
 import { ROOT } from '../support/process.ts';
 import { type Serving, startServer } from '../support/serving.ts';
 
@@ -20,14 +15,20 @@ const RUN_TIMEOUT_MS = 570_000;
 const ONLY: Readonly<Record<Serving, string>> = { serve: 'serve only: ', pool: 'pool only: ' };
 
 /**
- * These count exactly which requests share an execution. That is up to one engine: two workers share the requests before
- * either forms a batch, so that eight requests of one row may run as 7 + 1. So they run with one worker.
+ * These count exactly which requests share an execution, or wait for a busy instance. That is up to one engine: two workers
+ * share the requests before either forms a batch, so that eight requests of one row may run as 7 + 1, and the request
+ * that is to wait behind another runs beside it. So they run with one worker.
  */
 const ONE_ENGINE = [
   'test_batching.py',
   'test_aio.py::test_dynamic_batching',
+  'test_infer_grpc.py::test_cancelled_requests_in_the_queue_do_not_run',
+  'test_infer_http.py::test_requests_of_a_client_that_hung_up_do_not_run',
   'test_metrics.py::test_batched_requests',
+  'test_metrics.py::test_cancelled',
+  'test_metrics.py::test_rejected_by_timeout',
   'test_statistics.py::test_batched_requests_each_count',
+  'test_statistics.py::test_requests_that_time_out_in_the_queue_fail',
   'test_statistics.py::test_time_of_a_batch_counts_for_each_request',
 ];
 
@@ -68,7 +69,6 @@ let perfAnalyzer: string | undefined;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'millrace-conformance-'));
-  await makeConformanceRepository(join(folder, 'models'));
   const found = await findPerfAnalyzer();
   if ('program' in found) perfAnalyzer = found.program;
   else console.warn(`the tests with perf_analyzer are skipped, it cannot be fetched here: ${found.reason}`);
@@ -85,7 +85,7 @@ const passed: Record<Serving, Set<string>> = { serve: new Set(), pool: new Set()
 test.concurrent.each(RUNS)(
   'the conformance tests of the list pass with $name',
   async ({ name, serving, workers, has, tests, deselected }) => {
-    const options = [`--model-repository=${join(folder, 'models')}`];
+    const options = [`--model-repository=${CONFORMANCE_MODELS}`, '--model-control-mode=explicit'];
     const server = await startServer(serving, options, workers);
     try {
       const results = await runConformance(server, tests, {

@@ -5,15 +5,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { embeddingOf, logitsOf, makeGuideModel, probabilitiesOf } from '../fixtures/guides/models.ts';
+import {
+  embeddingOf,
+  labelOf,
+  logitsOf,
+  makeGuideModel,
+  makeGuidePipeline,
+  probabilitiesOf,
+} from '../fixtures/guides/models.ts';
 import { readGuides } from '../fixtures/guides/printed.ts';
 import { ROOT } from '../support/process.ts';
 import { pythonWithClients, run } from '../support/python.ts';
 import { until } from '../support/redis.ts';
 import { scrape } from '../support/scrape.ts';
 import { type Server, startServer } from '../support/serving.ts';
-
-// The guides' ensemble (rag_pipeline) is not here: ensembles are not served yet.
 
 const shell = promisify(execFile);
 const guides = readGuides();
@@ -37,6 +42,7 @@ describe.each(['serve', 'pool'] as const)('what the guides print, with %s', (ser
   beforeAll(async () => {
     const repository = join(folder, serving);
     for (const model of MODELS) makeGuideModel(repository, model, guides.config(model));
+    makeGuidePipeline(repository, guides.config('rag_pipeline'));
     const options = guides.serverOptions
       .map((option) => option.replace('=/models', `=${repository}`).replace('=8002', '=0'))
       .filter((option, index, all) => all.indexOf(option) === index);
@@ -101,6 +107,11 @@ describe.each(['serve', 'pool'] as const)('what the guides print, with %s', (ser
     const answer = (await program('classify_text.py', ...ids.map(String))) as { shape: number[]; logits: number[] };
     expect(answer.shape).toEqual([1, 2]);
     expectClose(answer.logits, logitsOf([...ids, ...Array<number>(512 - ids.length).fill(0)]));
+  });
+
+  test('the pipeline gives each text the label of its second model', async () => {
+    const texts = ['a fast queue', 'slow slow server', 'model answer answer', 'nothing that it knows'];
+    expect(await program('run_pipeline.py', ...texts)).toEqual(texts.map(labelOf));
   });
 
   test('the look at the metrics finds the counters that the guide names', async () => {

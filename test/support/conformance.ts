@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, symlink } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROOT } from './process.ts';
 import { pythonWithClients, run } from './python.ts';
@@ -9,12 +9,8 @@ const SUITE = join(ROOT, '..', 'shared', 'conformance');
 const INI = join(SUITE, 'pytest.ini');
 const PERF_ANALYZER = join(ROOT, '.cache', 'perf-analyzer');
 
-/** What the suite wants not to be loaded at start, or says to be broken. */
-const LEFT_OUT = ['broken_config', 'broken_model', 'never_loaded', 'on_demand', 'wrong_shape'];
-/** What they need is not there yet: ensembles, queue policies and priorities. */
-const NOT_YET = ['ensemble_branches', 'ensemble_pre_post', 'slow_delay', 'slow_priority', 'slow_queue'];
-/** Models are loaded at start, and stay. */
-const SKIPPED = ['--skip-load', '--skip-control'];
+/** The models of the suite, which loads them itself; nothing is written there. */
+export const CONFORMANCE_MODELS = join(SUITE, 'models');
 
 export interface ConformanceResults {
   /** Ids of tests, as `test_file.py::test_name[parameters]`. */
@@ -29,16 +25,6 @@ export interface ConformanceResults {
 export function conformanceFiles(): string[] {
   if (!existsSync(SUITE)) throw new Error(`the conformance suite is missing: expected in ${SUITE}`);
   return readdirSync(SUITE).filter((name) => /^test_.*\.py$/.test(name));
-}
-
-/** A repository with those models of the suite that load now. */
-export async function makeConformanceRepository(folder: string): Promise<void> {
-  await mkdir(folder);
-  for (const name of readdirSync(join(SUITE, 'models'))) {
-    if (![...LEFT_OUT, ...NOT_YET].includes(name)) {
-      await symlink(join(SUITE, 'models', name), join(folder, name));
-    }
-  }
 }
 
 /** perf_analyzer, fetched once; or why it is not there. */
@@ -82,7 +68,7 @@ export async function runConformance(
   const args = ['-m', 'pytest', '-q', '--tb=short', '-p', 'record_passes', '--rootdir', SUITE, '-c', INI]
     .concat(tests.map((name) => join(SUITE, name)))
     .concat(deselected.map((name) => `--deselect=${name}`))
-    .concat(SKIPPED, addresses, grpc, perf);
+    .concat(addresses, grpc, perf);
   const { text } = await run(await pythonWithClients(), args, {
     env: { RESULTS_FILE: resultsFile, PYTHONPATH: join(ROOT, 'test', 'clients'), PYTHONDONTWRITEBYTECODE: '1' },
     timeoutMs,

@@ -2,8 +2,9 @@ import { create } from '@bufbuild/protobuf';
 import { InferError } from '../../shared/errors.ts';
 import type { MeasuredDispatcher } from '../../producer/service/services.ts';
 import type { Call } from '../../shared/infer/call.ts';
-import type { ModelStats } from '../../shared/infer/model-stats.ts';
-import type { ModelCatalog, ModelState } from '../../shared/infer/ports.ts';
+import { ModelStats } from '../../shared/infer/model-stats.ts';
+import { controlRefused } from '../../shared/infer/not-served.ts';
+import type { ModelCatalog, ModelControl, ModelState } from '../../shared/infer/ports.ts';
 import { type InferRequest, NO_PARAMETERS } from '../../shared/infer/request.ts';
 import type { InferResponse, Timings } from '../../shared/infer/response.ts';
 import { assertRequestFits } from '../../shared/infer/validate-request.ts';
@@ -67,6 +68,10 @@ export class FakeDispatcher implements MeasuredDispatcher {
   readonly answers = new Map<string, FakeAnswer>();
   readonly states: ModelState[] = [];
   readonly statistics: ModelStats[] = [];
+  /** What was loaded and unloaded, in order. */
+  readonly changes: unknown[][] = [];
+  /** What the next loads and unloads are refused with; undefined lets them pass. */
+  controlError: InferError | undefined = controlRefused('m', 'load', 'models are not controlled by requests here');
   readiness: { ok: true } | { ok: false; reason: string } = { ok: true };
   catalogReady = true;
   ignoresCancel = false;
@@ -86,6 +91,20 @@ export class FakeDispatcher implements MeasuredDispatcher {
     ],
     ready: () => this.catalogReady,
   };
+
+  wake(): undefined {
+    return undefined;
+  }
+
+  readonly control: ModelControl = {
+    load: (...change) => this.#change('load', change),
+    unload: (...change) => this.#change('unload', change),
+  };
+
+  #change(action: string, change: readonly unknown[]): Promise<void> {
+    this.changes.push([action, ...change]);
+    return this.controlError ? Promise.reject(this.controlError) : Promise.resolve();
+  }
 
   readonly infer = (request: InferRequest, call: Call): Promise<InferResponse> => {
     try {
@@ -118,6 +137,14 @@ export class FakeDispatcher implements MeasuredDispatcher {
 
   stats(): readonly ModelStats[] {
     return this.statistics;
+  }
+
+  statsOf(model: string, version: string): ModelStats {
+    const known = this.statistics.find((one) => one.model === model && one.version === version);
+    if (known) return known;
+    const stats = new ModelStats(model, version);
+    this.statistics.push(stats);
+    return stats;
   }
 
   pending(): number {

@@ -13,6 +13,8 @@ export interface FakeModel {
   readonly name: string;
   readonly version?: string;
   readonly maxBatchSize?: number;
+  /** As the config counts them; absent as in a config that was never completed. */
+  readonly instances?: number;
   readonly files?: Readonly<Record<string, string>>;
 }
 
@@ -102,11 +104,12 @@ export class FakeCatalog implements ModelCatalog {
   }
 }
 
-function readyModel({ name, version = '1', maxBatchSize = 0, files = {} }: FakeModel): ReadyModel {
+function readyModel({ name, version = '1', maxBatchSize = 0, instances, files = {} }: FakeModel): ReadyModel {
   const config = create(ModelConfigSchema, {
     name,
     backend: 'onnxruntime',
     maxBatchSize,
+    instanceGroup: instances === undefined ? [] : [{ count: instances }],
     input: [{ name: 'x', dataType: 2, dims: [-1n] }],
     output: [{ name: 'y', dataType: 2, dims: [-1n] }],
   });

@@ -23,6 +23,8 @@ export interface AnnouncerOptions {
   readonly link: RedisLink;
   readonly catalog: ModelCatalog;
   readonly workerId: string;
+  /** Whether the worker loads and unloads models when the pool is asked to. */
+  readonly controlled: boolean;
   readonly logger: Logger;
 }
 
@@ -67,11 +69,16 @@ export class Announcer {
     this.#timer.unref();
   }
 
+  /** Resolves when the pool knows of everything that has changed until now. */
+  async announce(): Promise<void> {
+    await this.#beating;
+    await this.#tick();
+  }
+
   /** Says that this worker takes nothing new. */
   async drain(): Promise<void> {
     this.#draining = true;
-    await this.#beating;
-    await this.#tick();
+    await this.announce();
   }
 
   /** Takes the worker off the list at once, instead of by its TTL. */
@@ -96,7 +103,7 @@ export class Announcer {
   }
 
   async #beat(): Promise<void> {
-    const { redis, link, workerId, logger } = this.#options;
+    const { redis, link, workerId, controlled, logger } = this.#options;
     if (link.state.kind !== 'up') return;
     try {
       const described = new Map<string, Described>();
@@ -106,6 +113,7 @@ export class Announcer {
         host: hostname(),
         pid: process.pid,
         draining: this.#draining,
+        controlled,
         models,
       });
       const now = performance.now();
@@ -127,8 +135,8 @@ export class Announcer {
   async #announcedModels(described: Map<string, Described>): Promise<AnnouncedModel[]> {
     const models: AnnouncedModel[] = [];
     for (const state of this.#options.catalog.list()) {
-      const { name, version, state: kind, reason } = state;
-      const model: AnnouncedModel = { name, state: kind, reason, ...(version !== undefined && { version }) };
+      const { name, version, state: kind } = state;
+      const model: AnnouncedModel = state;
       if (kind !== 'READY' || version === undefined) {
         models.push(model);
         continue;

@@ -1,21 +1,25 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
-import type { InferFn, ModelCatalog } from '../../shared/infer/ports.ts';
+import type { InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
+import type { ModelConfig } from '../../shared/proto/generated/model_config_pb.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { queueName, VERSION_QUEUES_KEY } from '../../shared/wire/names.ts';
 import { Announcer } from './announcer.ts';
 import { CancelWatch } from './cancel-watch.ts';
+import { fetchLimitsOf, fetchPolicyOf } from './fetch-policy.ts';
 import { HeldRequests } from './held-requests.ts';
 import { ModelConsumer } from './model-consumer.ts';
+import { PoolControl } from './pool-control.ts';
 import { ReplySender } from './reply-sender.ts';
 
 export interface ConsumerOptions {
   readonly redisUrl: string;
   /** What runs the requests, and which models it has. Stays the caller's, who closes it after the consumer. */
-  readonly engine: { readonly infer: InferFn; readonly catalog: ModelCatalog };
+  readonly engine: WorkerEngine;
   readonly logger: Logger;
   /** Rows a model that this worker holds at one time, at least. Default 128, or 4 x max_batch_size where that is more. */
   readonly targetRows?: number;
@@ -23,6 +27,18 @@ export interface ConsumerOptions {
   readonly maxBytesInHand?: number;
   /** For the first connection. Default 5000. */
   readonly connectTimeoutMs?: number;
+}
+
+/** An engine, as far as the pool sees it. */
+export interface WorkerEngine {
+  readonly infer: InferFn;
+  readonly catalog: ModelCatalog;
+  /** Given where models are loaded and unloaded on request. */
+  readonly control?: ModelControl;
+  /** Loads a model that a request has come for, where models are loaded on demand. */
+  wake?(model: string): Promise<void> | undefined;
+  /** From now on replacing a model waits for its turn, which the answer ends. */
+  takeTurns?(turns: { take(model: string): Promise<() => Promise<void>> }): void;
 }
 
 export interface Consumer {
@@ -42,6 +58,8 @@ export interface Consumer {
 const SILENCE_MS = 15_000;
 const MODELS_CHECK_MS = 250;
 const UNLOAD_GRACE_MS = 30_000;
+/** Version queues that no producer has used for so long are left, in ms. */
+const FORGET_QUEUES_MS = 3_600_000;
 
 /**
  * Joins the pool: drains the queue of every model that the engine has ready, now or later.
@@ -80,7 +98,11 @@ class PoolConsumer implements Consumer {
   readonly #replies: ReplySender;
   readonly #cancels: CancelWatch;
   readonly #announcer: Announcer;
-  readonly #consumers = new Map<string, ModelConsumer>();
+  readonly #control: PoolControl;
+  /** By the name of their queue, each with the model that it was made for. */
+  readonly #consumers = new Map<string, { readonly consumer: ModelConsumer; readonly config: ModelConfig }>();
+  readonly #leaving = new Set<Promise<unknown>>();
+  #versionQueues: ReadonlySet<string> = new Set();
   #timer: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
 
@@ -89,14 +111,21 @@ class PoolConsumer implements Consumer {
     this.#parts = parts;
     this.#replies = new ReplySender({ redis: replyRedis, logger, onStorageFull: () => this.#freePayloads() });
     this.#cancels = new CancelWatch(redis, link, this.#held, logger);
-    this.#announcer = new Announcer({ redis, link, catalog: engine.catalog, workerId: this.workerId, logger });
+    const { workerId } = this;
+    const { catalog, control } = engine;
+    this.#announcer = new Announcer({ redis, link, catalog, workerId, controlled: control !== undefined, logger });
+    const announce = () => this.#announcer.announce();
+    const wake = (model: string) => engine.wake?.(model);
+    this.#control = new PoolControl({ redis, link, workerId, control, wake, announce, logger });
   }
 
   async start(): Promise<void> {
+    this.#parts.engine.takeTurns?.(this.#control);
+    await this.#control.start();
     this.#followModels();
     await this.#announcer.start();
     this.#cancels.start();
-    this.#timer = setInterval(() => this.#followModels(), MODELS_CHECK_MS);
+    this.#timer = setInterval(() => void this.#follow(), MODELS_CHECK_MS);
     this.#timer.unref();
   }
 
@@ -117,12 +146,13 @@ class PoolConsumer implements Consumer {
   async #close(graceMs: number): Promise<void> {
     const { redis, replyRedis, link, logger } = this.#parts;
     clearInterval(this.#timer);
-    const consumers = [...this.#consumers.values()];
+    this.#control.close();
+    const consumers = [...this.#consumers.values()].map(({ consumer }) => consumer);
     const drained = (async () => {
       await Promise.all(consumers.map((consumer) => consumer.drain()));
       this.#held.giveBackWaiting();
       await this.#announcer.drain();
-      await Promise.all(consumers.map((consumer) => consumer.close()));
+      await Promise.all([...consumers.map((consumer) => consumer.close()), ...this.#leaving]);
       await this.#announcer.close();
     })();
     if (!(await within(drained, graceMs))) {
@@ -133,47 +163,76 @@ class PoolConsumer implements Consumer {
     await Promise.all([closeRedis(redis), closeRedis(replyRedis)]);
   }
 
-  /** One consumer for each model with a ready version. */
-  #followModels(): void {
-    const { catalog } = this.#parts.engine;
-    const ready = new Set<string>();
-    for (const { name, state } of catalog.list()) if (state === 'READY') ready.add(name);
-    for (const name of ready) if (!this.#consumers.has(name)) this.#open(name);
-    for (const [name, consumer] of this.#consumers) if (!ready.has(name)) this.#drop(name, consumer);
+  async #follow(): Promise<void> {
+    const { redis, link, logger } = this.#parts;
+    this.#followModels();
+    if (link.state.kind !== 'up') return;
+    try {
+      const since = Math.round(link.now() - FORGET_QUEUES_MS);
+      this.#versionQueues = new Set(await redis.zrangebyscore(VERSION_QUEUES_KEY, since, '+inf'));
+    } catch (error) {
+      logger.debug({ error: String(error) }, 'version queues not read');
+    }
   }
 
-  #open(model: string): void {
+  /** One consumer for each model with a ready version, and one for each ready version whose queue is in use. */
+  #followModels(): void {
+    if (this.#closing) return;
+    const ready = new Map<string, { model: string; version: string }>();
+    for (const { name: model, version = '', state } of this.#parts.engine.catalog.list()) {
+      if (state !== 'READY') continue;
+      ready.set(queueName(model), { model, version: '' });
+      const ofVersion = queueName(model, version);
+      if (this.#versionQueues.has(ofVersion)) ready.set(ofVersion, { model, version });
+    }
+    for (const queue of this.#consumers.keys()) if (!ready.has(queue)) this.#drop(queue);
+    for (const [queue, { model, version }] of ready) {
+      const { config } = this.#parts.engine.catalog.resolve(model, version);
+      if (this.#consumers.get(queue)?.config === config) continue;
+      this.#drop(queue); // how many requests it may hold follows from the config
+      this.#open(queue, model, version);
+    }
+  }
+
+  #open(queue: string, model: string, version: string): void {
     const { redis, link, engine, logger, targetRows = 128, maxBytesInHand = 256 * 1024 * 1024 } = this.#parts;
-    const { maxBatchSize, versions, config } = engine.catalog.resolve(model, '');
+    const ready = engine.catalog.resolve(model, version);
+    const { maxBatchSize, versions, config } = ready;
     const instances = config.instanceGroup.reduce((sum, { count, gpus }) => sum + count * Math.max(1, gpus.length), 0);
     const consumer = new ModelConsumer({
       model,
+      version,
       redis,
       link,
       logger,
       infer: engine.infer,
       replies: this.#replies,
       held: this.#held,
-      limits: { targetRows: Math.max(targetRows, 4 * maxBatchSize), maxBytes: maxBytesInHand },
+      limits: fetchLimitsOf(ready, targetRows, maxBytesInHand),
       batched: maxBatchSize > 0,
-      oneAtATime: versions.length * instances === 1,
+      oneAtATime: versions.length * instances === 1 && fetchPolicyOf(ready) === undefined,
       workerName: `${hostname()}:${process.pid}`,
     });
-    this.#consumers.set(model, consumer);
+    this.#consumers.set(queue, { consumer, config });
     consumer.start();
   }
 
-  /** The model was unloaded; what it still has in hand the engine answers. */
-  #drop(model: string, consumer: ModelConsumer): void {
-    this.#consumers.delete(model);
+  /** The model was unloaded or replaced; what it still has in hand the engine answers. */
+  #drop(queue: string): void {
+    const consumer = this.#consumers.get(queue)?.consumer;
+    if (!consumer) return;
+    this.#consumers.delete(queue);
     const closed = consumer.drain().then(() => consumer.close());
-    within(closed, UNLOAD_GRACE_MS).catch((error: unknown) => {
-      this.#parts.logger.warn({ model, error: String(error) }, 'queue worker not closed');
-    });
+    const left = within(closed, UNLOAD_GRACE_MS)
+      .catch((error: unknown) => {
+        this.#parts.logger.warn({ queue, error: String(error) }, 'queue worker not closed');
+      })
+      .finally(() => this.#leaving.delete(left));
+    this.#leaving.add(left);
   }
 
   #freePayloads(): void {
-    for (const consumer of this.#consumers.values()) consumer.freePayloads();
+    for (const { consumer } of this.#consumers.values()) consumer.freePayloads();
   }
 }
 

@@ -1,3 +1,6 @@
+import type { ReadyModel } from '../../shared/model/ready-model.ts';
+import { type QueuePolicy, queuePolicyOf } from '../engine/schedule/queue-policy.ts';
+
 export interface InHand {
   readonly bundles: number;
   readonly rows: number;
@@ -8,9 +11,41 @@ export interface FetchLimits {
   /** Enough for the batch that runs, the one that gathers and what comes after them; more would starve other workers. */
   readonly targetRows: number;
   readonly maxBytes: number;
+  readonly maxBundles: number;
 }
 
-const MAX_CONCURRENCY = 64;
+const MAX_BUNDLES = 64;
+/**
+ * With a queue policy the engine chooses among what is in hand, and what still lies in Redis has no level and no time
+ * running. So more is in hand, though several workers then share a backlog less evenly.
+ */
+const POLICY_ROWS = 512;
+const MAX_POLICY_ROWS = 4096;
+
+/** The limits for a model, `targetRows` being what any model gets. */
+export function fetchLimitsOf(model: ReadyModel, targetRows: number, maxBytes: number): FetchLimits {
+  const { maxBatchSize } = model;
+  const policy = fetchPolicyOf(model);
+  const policyRows = policy ? policyRowsOf(policy, Math.max(1, maxBatchSize)) : 0;
+  return {
+    targetRows: Math.max(targetRows, 4 * maxBatchSize, policyRows),
+    maxBytes,
+    maxBundles: Math.max(MAX_BUNDLES, policyRows), // a bundle may hold a single row
+  };
+}
+
+/** The model's queue policy; undefined where requests run in the order of arrival. */
+export function fetchPolicyOf({ config }: ReadyModel): QueuePolicy | undefined {
+  return config.schedulingChoice.case === 'dynamicBatching' ? queuePolicyOf(config.schedulingChoice.value) : undefined;
+}
+
+/** Enough for all levels to be full of the largest requests. */
+function policyRowsOf({ levels, policies, defaultPolicy }: QueuePolicy, maxRows: number): number {
+  const sizes = [...policies.values()].map(({ maxQueueSize }) => maxQueueSize);
+  if (policies.size < levels) sizes.push((levels - policies.size) * defaultPolicy.maxQueueSize);
+  const requests = sizes.filter(Number.isFinite).reduce((sum, size) => sum + size, 0);
+  return Math.min(Math.max(POLICY_ROWS, 2 * requests * maxRows), MAX_POLICY_ROWS);
+}
 
 /**
  * How many bundles BullMQ may have active, so that about `targetRows` rows are in hand: concurrency counts jobs, and a
@@ -20,5 +55,5 @@ const MAX_CONCURRENCY = 64;
 export function fetchConcurrency(inHand: InHand, meanRows: number, limits: FetchLimits): number {
   const full = inHand.rows >= limits.targetRows || inHand.bytes >= limits.maxBytes;
   const more = full ? 0 : Math.max(1, Math.ceil((limits.targetRows - inHand.rows) / Math.max(1, meanRows)));
-  return Math.min(Math.max(1, inHand.bundles + more), Math.max(MAX_CONCURRENCY, inHand.bundles));
+  return Math.min(Math.max(1, inHand.bundles + more), Math.max(limits.maxBundles, inHand.bundles));
 }

@@ -12,6 +12,8 @@ import { type BundleContext, type BundleOutcome, runBundle } from './run-bundle.
 
 export interface ModelConsumerOptions extends Omit<BundleContext, 'draining'> {
   readonly model: string;
+  /** Takes what is for this version alone; '' for the queue of the model. */
+  readonly version: string;
   readonly limits: FetchLimits;
   /** Rows count against the limits when the model has a batch dimension. */
   readonly batched: boolean;
@@ -64,8 +66,8 @@ export class ModelConsumer {
   }
 
   start(): void {
-    const { model, redis, workerName, logger } = this.#options;
-    const worker = new Worker(queueName(model), (job, token) => this.#processQuietly(job, token), {
+    const { model, version, redis, workerName, logger } = this.#options;
+    const worker = new Worker(queueName(model, version), (job, token) => this.#processQuietly(job, token), {
       connection: redis,
       prefix: QUEUE_PREFIX,
       name: workerName,

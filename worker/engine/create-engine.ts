@@ -5,12 +5,13 @@ import type { Logger } from '../../shared/runtime/logger.ts';
 import { Engine } from './engine.ts';
 import { RunSlots } from './execute/run-slots.ts';
 import type { Backend } from './instance/instance.ts';
-import { ModelLifecycle } from './model-lifecycle.ts';
 import type { LoadContext } from './repository/load-version.ts';
-import { scanRepositories } from './repository/scan-repositories.ts';
+import { type ControlMode, ModelRepository } from './repository/model-repository.ts';
 import { DeadlineSweep } from './schedule/deadline-sweep.ts';
 
 const DEFAULT_MAX_QUEUE_SIZE = 4096;
+const DEFAULT_POLL_MS = 15_000;
+const DEFAULT_UNLOAD_GRACE_MS = 300_000;
 
 export interface EngineOptions {
   /** Paths of model repositories in Triton's layout. */
@@ -25,11 +26,29 @@ export interface EngineOptions {
    * Default: one per processor.
    */
   readonly instanceSlots?: number;
+  /** Default `none`: all models are loaded at start and stay as they are. */
+  readonly controlMode?: ControlMode;
+  /** In mode `explicit` the models to load at start, `*` for all. Default none. */
+  readonly loadAtStart?: readonly string[];
+  /** In mode `poll` how often the folders are looked at, in ms. Default 15,000. */
+  readonly pollMs?: number;
+  /** `configs/<name>.pbtxt` of a model is read instead of config.pbtxt, where it is there. */
+  readonly configName?: string;
+  /** Whether what a config leaves out is completed from the model file. Default true. */
+  readonly autoComplete?: boolean;
+  /** In mode `explicit`: whether a request for a model that nobody has loaded loads it. Default false. */
+  readonly onDemand?: boolean;
+  /** Bytes of model files that may be loaded at once. Default Infinity. */
+  readonly budgetBytes?: number;
+  /** Whether models with `response_cache` get an identity, which takes reading all their files. Default false. */
+  readonly identities?: boolean;
+  /** How long requests in hand may take when their model is unloaded or replaced, in ms. Default 300,000. */
+  readonly unloadGraceMs?: number;
 }
 
 /**
- * Loads every model of the repositories, one after the other. A model that cannot be loaded is UNAVAILABLE with its
- * reason and stops nothing else.
+ * Loads the models of the repositories, all of them unless the mode says otherwise. A model that cannot be loaded is
+ * UNAVAILABLE with its reason and stops nothing else.
  * @throws InferError NOT_FOUND when a repository cannot be read.
  */
 export async function createEngine(options: EngineOptions): Promise<Engine> {
@@ -42,12 +61,21 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     slots: new RunSlots(options.instanceSlots ?? availableParallelism()),
     deadlines,
     maxQueueSize: options.maxQueueSize ?? DEFAULT_MAX_QUEUE_SIZE,
+    autoComplete: options.autoComplete ?? true,
+    identities: options.identities ?? false,
   };
-  const models = new Map<string, ModelLifecycle>();
-  for (const folder of await scanRepositories(options.repositories, options.logger)) {
-    const model = new ModelLifecycle(folder, options.logger);
-    models.set(model.name, model);
-    await model.load(context);
-  }
-  return new Engine(models, deadlines);
+  const repository = new ModelRepository({
+    repositories: options.repositories,
+    mode: options.controlMode ?? 'none',
+    loadAtStart: options.loadAtStart ?? [],
+    pollMs: options.pollMs ?? DEFAULT_POLL_MS,
+    unloadGraceMs: options.unloadGraceMs ?? DEFAULT_UNLOAD_GRACE_MS,
+    onDemand: options.onDemand ?? false,
+    budgetBytes: options.budgetBytes ?? Infinity,
+    ...(options.configName !== undefined && { configName: options.configName }),
+    context,
+    logger: options.logger,
+  });
+  await repository.start();
+  return new Engine(repository, deadlines);
 }

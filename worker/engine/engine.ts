@@ -1,11 +1,13 @@
 import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
+import { controlRefused, NotServed } from '../../shared/infer/not-served.ts';
 import type { ModelStats } from '../../shared/infer/model-stats.ts';
-import type { Dispatcher, InferFn, ModelCatalog } from '../../shared/infer/ports.ts';
+import type { Dispatcher, InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
 import type { InferRequest } from '../../shared/infer/request.ts';
-import type { ModelLifecycle } from './model-lifecycle.ts';
-import type { ServedModel } from './repository/load-version.ts';
+import type { ModelRepository, Turns } from './repository/model-repository.ts';
 import type { DeadlineSweep } from './schedule/deadline-sweep.ts';
+
+const SHUTTING_DOWN = 'the server is shutting down';
 
 /**
  * Turns requests into responses inside this process: finds the model, hands the request to its scheduler. It is a
@@ -13,51 +15,80 @@ import type { DeadlineSweep } from './schedule/deadline-sweep.ts';
  */
 export class Engine implements Dispatcher {
   readonly catalog: ModelCatalog;
-  readonly #models: ReadonlyMap<string, ModelLifecycle>;
+  readonly control: ModelControl;
+  readonly #repository: ModelRepository;
   readonly #deadlines: DeadlineSweep;
   #closing = false;
 
-  /** `models` by name, in the order of their names. */
-  constructor(models: ReadonlyMap<string, ModelLifecycle>, deadlines: DeadlineSweep) {
-    this.#models = models;
+  constructor(repository: ModelRepository, deadlines: DeadlineSweep) {
+    this.#repository = repository;
     this.#deadlines = deadlines;
     this.catalog = {
-      resolve: (name, version) => this.#find(name, version).ready,
-      list: () => [...models.values()].flatMap((model) => model.states()),
-      ready: () => [...models.values()].every((model) => model.ready()),
+      resolve: (name, version) => repository.find(name, version).ready,
+      list: () => repository.states(),
+      ready: () => repository.models().every((model) => model.ready()),
+    };
+    this.control = {
+      load: async (model, override) => {
+        this.#assertControl(model, 'load');
+        await repository.load(model, override);
+      },
+      unload: async (model, dependents) => {
+        this.#assertControl(model, 'unload');
+        await repository.unload(model, dependents);
+      },
     };
   }
 
   readonly infer: InferFn = (request: InferRequest, call: Call) => {
     try {
-      return this.#find(request.model, request.version).scheduler.enqueue(request, call);
+      if (this.#closing) throw new NotServed('UNAVAILABLE', SHUTTING_DOWN);
+      return this.#repository.find(request.model, request.version).scheduler.enqueue(request, call);
     } catch (error) {
       return Promise.reject(InferError.from(error));
     }
   };
 
+  wake(model: string): Promise<void> | undefined {
+    return this.#repository.wake(model);
+  }
+
+  /** Whether models are loaded and unloaded by `control`. */
+  get controlled(): boolean {
+    return this.#repository.mode === 'explicit';
+  }
+
+  /** From now on replacing a model waits for its turn among the workers of a pool. */
+  takeTurns(turns: Turns): void {
+    this.#repository.takeTurns(turns);
+  }
+
   ready(): { ok: true } | { ok: false; reason: string } {
-    return this.#closing ? { ok: false, reason: 'the server is shutting down' } : { ok: true };
+    return this.#closing ? { ok: false, reason: SHUTTING_DOWN } : { ok: true };
   }
 
   pending(model: string, version: string): number {
-    return this.#models.get(model)?.pending(version) ?? 0;
+    return this.#repository.model(model)?.pending(version) ?? 0;
+  }
+
+  /** @throws InferError NOT_FOUND or UNAVAILABLE for a version that cannot be called */
+  statsOf(model: string, version: string): ModelStats {
+    return this.#repository.find(model, version).stats;
   }
 
   /** One for each model version that can be called, by name and version. */
   stats(): readonly ModelStats[] {
-    return [...this.#models.values()].flatMap((model) => model.served().map((served) => served.stats));
+    return this.#repository.models().flatMap((model) => model.served().map((served) => served.stats));
   }
 
   async close(graceMs: number): Promise<void> {
     this.#closing = true;
-    await Promise.all([...this.#models.values()].map((model) => model.close(graceMs)));
+    await this.#repository.close(graceMs);
     this.#deadlines.close();
   }
 
-  #find(name: string, version: string): ServedModel {
-    const model = this.#models.get(name);
-    if (!model) throw new InferError('NOT_FOUND', `Request for unknown model: '${name}' is not found`);
-    return model.find(version);
+  #assertControl(model: string, action: 'load' | 'unload'): void {
+    if (!this.controlled) throw controlRefused(model, action, 'models are not controlled by requests here');
+    if (this.#closing) throw new InferError('UNAVAILABLE', SHUTTING_DOWN);
   }
 }

@@ -1,94 +1,140 @@
 import { InferError } from '../../shared/errors.ts';
-import type { ModelState } from '../../shared/infer/ports.ts';
+import { ModelStats } from '../../shared/infer/model-stats.ts';
+import { notReady, unknownModel, unknownVersion } from '../../shared/infer/not-served.ts';
+import { type ModelState, UNLOADED } from '../../shared/infer/ports.ts';
 import { compareVersions } from '../../shared/model/version-directories.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
-import type { LoadContext, ServedModel } from './repository/load-version.ts';
-import { loadVersion } from './repository/load-version.ts';
-import { findModelFiles } from './repository/model-files.ts';
-import { readModelFolder } from './repository/read-model-folder.ts';
-import type { ModelFolder } from './repository/scan-repositories.ts';
+import type { ServedModel } from './served-model.ts';
 
 /*
- * A version is LOADING, then READY or UNAVAILABLE; a READY one that is closed is UNLOADING and then UNAVAILABLE with the
- * reason `unloaded`. The versions of one load become READY together or not at all.
+ * A version is LOADING, then READY or UNAVAILABLE; a READY one that is unloaded is UNLOADING and then UNAVAILABLE with the
+ * reason `unloaded`. The versions of one load become READY together or not at all. While a load runs, what was READY before
+ * stays READY, and stays so for good when the load fails.
  */
 type VersionState =
   | { readonly state: 'LOADING' }
   | { readonly state: 'READY'; readonly served: ServedModel }
-  | { readonly state: 'UNLOADING'; readonly served: ServedModel }
+  | { readonly state: 'UNLOADING'; readonly reason: string }
   | { readonly state: 'UNAVAILABLE'; readonly reason: string };
 
-const UNLOADED = 'unloaded';
+/** What one load brings. */
+export interface LoadPlan {
+  /** Versions to be READY afterwards, ascending; all others go. */
+  readonly versions: readonly string[];
+  /** Whether a READY version can be kept as it is. */
+  unchanged(version: string): boolean;
+  load(version: string, stats: ModelStats): Promise<ServedModel>;
+  /** All that this load brought is out of use. */
+  readonly dispose: () => Promise<void>;
+}
 
-/** One model of the repository with the states of its versions. */
+const NOTHING_TO_DISPOSE = () => Promise.resolve();
+
+/** One model of the repository with the states of its versions. Loads and unloads come one after the other. */
 export class ModelLifecycle {
   readonly name: string;
-  readonly #folder: ModelFolder;
   readonly #logger: Logger;
-  readonly #versions = new Map<string, VersionState>();
-  /** Why no version could be derived from the folder; '' when some could. */
+  readonly #graceMs: number;
+  #versions = new Map<string, VersionState>();
+  /** Kept over reloads, so that counters never go back. */
+  readonly #stats = new Map<string, ModelStats>();
+  /** Why no version could be derived from the folder; '' when some could, or nobody asked. */
   #folderReason = '';
+  /** Why the last load failed while an earlier one serves on. */
+  #reloadReason = '';
   #latest: ServedModel | undefined;
+  #dispose = NOTHING_TO_DISPOSE;
+  readonly #leaving = new Set<ServedModel>();
+  readonly #ends = new Set<Promise<void>>();
 
-  constructor(folder: ModelFolder, logger: Logger) {
-    this.name = folder.name;
-    this.#folder = folder;
+  /** @param graceMs how long requests in hand may take when their version is unloaded or replaced */
+  constructor(name: string, graceMs: number, logger: Logger) {
+    this.name = name;
+    this.#graceMs = graceMs;
     this.#logger = logger;
   }
 
-  /** Loads all versions that the policy chooses. Never throws: what went wrong becomes the reason of the state. */
-  async load(context: LoadContext): Promise<void> {
-    let versions: readonly string[] = [];
-    const loaded: ServedModel[] = [];
-    try {
-      if (this.#folder.conflict !== '') throw new InferError('UNAVAILABLE', this.#folder.conflict);
-      const source = await readModelFolder(this.#folder, this.#logger);
-      versions = source.versions;
-      for (const version of versions) this.#set(version, { state: 'LOADING' });
-      const files = await findModelFiles(source.path);
-      for (const version of versions) loaded.push(await loadVersion(source, version, files, context));
-      for (const served of loaded) this.#set(served.ready.version, { state: 'READY', served });
-    } catch (error) {
-      const { code, message, cause } = InferError.from(error, `model "${this.name}" could not be loaded`);
-      this.#logger.error({ model: this.name, code, reason: message, cause }, 'model failed to load');
-      await Promise.all(loaded.map((served) => served.close(0)));
-      if (versions.length === 0) this.#folderReason = message;
-      for (const version of versions) this.#set(version, { state: 'UNAVAILABLE', reason: message });
+  /**
+   * Loads all versions of the plan beside those that serve, then switches at once; what it replaces drains.
+   * @throws InferError with the reason why a version cannot be served. Then what served before serves on.
+   */
+  async load(plan: LoadPlan): Promise<void> {
+    const loaded = new Map<string, ServedModel>();
+    for (const version of plan.versions) {
+      if (this.#versions.get(version)?.state !== 'READY') this.#versions.set(version, { state: 'LOADING' });
     }
+    for (const version of plan.versions) {
+      const current = this.#servedOf(version);
+      if (current && plan.unchanged(version)) continue;
+      try {
+        loaded.set(version, await plan.load(version, this.#statsOf(version)));
+      } catch (error) {
+        await Promise.all([...loaded.values()].map((served) => served.close(0)));
+        await plan.dispose();
+        throw this.#refuse(error, version);
+      }
+    }
+    this.#switchTo(plan, loaded);
   }
 
-  /** @throws InferError NOT_FOUND for a version that is not known, UNAVAILABLE for one that is not ready. */
+  /**
+   * A load that ended before it was clear which versions to load. What served before serves on.
+   * @param version the one that most likely would have been; undefined when the folder has none
+   */
+  failed(error: InferError, version: string | undefined): void {
+    if (this.#latest) {
+      this.#reloadReason = `the last load failed: ${error.message}`;
+      return;
+    }
+    this.#folderReason = error.message;
+    this.#versions = new Map(version === undefined ? [] : [[version, { state: 'UNAVAILABLE', reason: error.message }]]);
+  }
+
+  /** What serves goes because of something else, with that reason. */
+  fail(reason: string): void {
+    this.#unload(reason);
+  }
+
+  /** Takes nothing more. What it has in hand is answered, in the background. */
+  unload(): void {
+    if (this.#folderReason !== '') this.#versions.clear(); // nobody knows whether it had these versions
+    this.#folderReason = '';
+    this.#reloadReason = '';
+    this.#unload(UNLOADED);
+  }
+
+  /** @throws InferError NOT_FOUND for a version that is not known or unloaded, UNAVAILABLE for one that is not ready. */
   find(version: string): ServedModel {
     if (version === '') {
       if (this.#latest) return this.#latest;
-      throw this.#notReady(this.#folderReason || this.#reasonOf(this.#newest()));
+      throw this.#notReady(this.#sorted().at(-1)?.[1]);
     }
     const known = this.#versions.get(version);
     if (known?.state === 'READY') return known.served;
-    if (known) throw this.#notReady(this.#reasonOf(known));
-    if (this.#versions.size === 0) throw this.#notReady(this.#folderReason);
-    const text = `Request for unknown model: '${this.name}' version ${version} is not found`;
-    throw new InferError('NOT_FOUND', text);
+    if (known || this.#versions.size === 0) throw this.#notReady(known);
+    throw unknownVersion(this.name, version);
   }
 
   states(): ModelState[] {
-    if (this.#versions.size === 0) {
-      return [{ name: this.name, state: 'UNAVAILABLE', reason: this.#folderReason || 'not loaded yet' }];
-    }
-    return this.#sorted().map(([version, known]) => {
-      const reason = known.state === 'UNAVAILABLE' ? known.reason : '';
-      return { name: this.name, version, state: known.state, reason };
-    });
+    if (this.#versions.size === 0) return [{ name: this.name, ...this.#stateOf(undefined) }];
+    return this.#sorted().map(([version, known]) => ({ name: this.name, version, ...this.#stateOf(known) }));
   }
 
-  /** Whether nothing keeps the model from serving; one that was unloaded on purpose does not count. */
+  /** Whether nothing keeps the model from serving; one that nobody wants loaded does not count. */
   ready(): boolean {
-    if (this.#versions.size === 0) return false;
-    for (const known of this.#versions.values()) {
-      const fine = known.state === 'READY' || (known.state === 'UNAVAILABLE' && known.reason === UNLOADED);
-      if (!fine) return false;
-    }
-    return true;
+    if (this.#latest) return true;
+    if (this.#versions.size === 0) return this.#folderReason === '';
+    return [...this.#versions.values()].every((known) => known.state === 'UNAVAILABLE' && known.reason === UNLOADED);
+  }
+
+  /** Some version can be called. */
+  get serves(): boolean {
+    return this.#latest !== undefined;
+  }
+
+  /** Nothing is leaving. */
+  get idle(): boolean {
+    return this.#ends.size === 0;
   }
 
   /** Versions that can be called, ascending. */
@@ -98,44 +144,134 @@ export class ModelLifecycle {
 
   /** Requests that wait for a version; 0 for one that cannot be called. */
   pending(version: string): number {
-    if (version === '') return this.#latest?.scheduler.pending() ?? 0;
-    const known = this.#versions.get(version);
-    return known?.state === 'READY' ? known.served.scheduler.pending() : 0;
+    const served = version === '' ? this.#latest : this.#servedOf(version);
+    return served?.scheduler.pending() ?? 0;
   }
 
+  /** Requests in hand, over all versions that can be called. */
+  open(): number {
+    return this.served().reduce((sum, { scheduler }) => sum + scheduler.open(), 0);
+  }
+
+  /** Resolves when nothing is leaving any more. */
+  async left(): Promise<void> {
+    await Promise.all(this.#ends);
+  }
+
+  /** Unloads, and waits for all that is still leaving, at most about `graceMs`. */
   async close(graceMs: number): Promise<void> {
-    await Promise.all(
-      this.served().map(async (served) => {
-        const { version } = served.ready;
-        this.#set(version, { state: 'UNLOADING', served });
-        await served.close(graceMs);
-        this.#set(version, { state: 'UNAVAILABLE', reason: UNLOADED });
-      }),
-    );
+    this.unload();
+    for (const served of this.#leaving) void served.close(graceMs);
+    await Promise.all(this.#ends);
   }
 
-  #set(version: string, state: VersionState): void {
-    this.#versions.set(version, state);
+  #switchTo(plan: LoadPlan, loaded: ReadonlyMap<string, ServedModel>): void {
+    const before = this.#versions;
+    const kept = new Set<ServedModel>();
+    this.#versions = new Map();
+    for (const version of plan.versions) {
+      const known = before.get(version);
+      const served = loaded.get(version) ?? (known?.state === 'READY' ? known.served : undefined);
+      if (!served) continue;
+      kept.add(served);
+      served.relist(plan.versions);
+      this.#versions.set(version, { state: 'READY', served });
+    }
+    for (const version of this.#stats.keys()) if (!this.#versions.has(version)) this.#stats.delete(version);
     this.#latest = this.served().at(-1);
-    if (state.state !== 'READY') return;
-    const seconds = state.served.stats.loadSeconds;
-    this.#logger.info({ model: this.name, version, seconds }, 'model ready');
+    this.#folderReason = '';
+    this.#reloadReason = '';
+    const old = [...before.values()].flatMap((known) => (known.state === 'READY' ? [known.served] : []));
+    const replaced = old.filter((served) => !kept.has(served));
+    // What a kept version needs belongs to the load that brought it, so two loads are then disposed of together.
+    const disposeBefore = this.#dispose;
+    if (replaced.length === old.length) {
+      this.#dispose = plan.dispose;
+      this.#letGo(replaced, disposeBefore);
+    } else {
+      this.#dispose = async () => {
+        await disposeBefore();
+        await plan.dispose();
+      };
+      this.#letGo(replaced, NOTHING_TO_DISPOSE);
+    }
+    for (const [version, served] of loaded) {
+      this.#logger.info({ model: this.name, version, seconds: served.stats.loadSeconds }, 'model ready');
+    }
+  }
+
+  #unload(reason: string): void {
+    const leaving: ServedModel[] = [];
+    for (const [version, known] of this.#versions) {
+      if (known.state === 'READY') {
+        leaving.push(known.served);
+        this.#versions.set(version, { state: 'UNLOADING', reason });
+      } else if (known.state !== 'UNLOADING') this.#versions.set(version, { state: 'UNAVAILABLE', reason });
+    }
+    this.#latest = undefined;
+    const versions = this.#versions;
+    const dispose = this.#dispose;
+    this.#dispose = NOTHING_TO_DISPOSE;
+    this.#letGo(leaving, async () => {
+      for (const [version, known] of versions) {
+        if (known.state === 'UNLOADING') versions.set(version, { state: 'UNAVAILABLE', reason: known.reason });
+      }
+      await dispose();
+    });
+  }
+
+  #letGo(leaving: readonly ServedModel[], then: () => Promise<void>): void {
+    const end = Promise.all(
+      leaving.map(async (served) => {
+        this.#leaving.add(served);
+        await served.close(this.#graceMs);
+        this.#leaving.delete(served);
+      }),
+    )
+      .then(then)
+      .catch((error: unknown) => {
+        this.#logger.error({ model: this.name, err: error }, 'a version could not be freed');
+      })
+      .finally(() => this.#ends.delete(end));
+    this.#ends.add(end);
+  }
+
+  #refuse(cause: unknown, version: string): InferError {
+    const error = InferError.from(cause, `model "${this.name}" could not be loaded`);
+    for (const [known, { state }] of this.#versions) {
+      if (state === 'LOADING') this.#versions.set(known, { state: 'UNAVAILABLE', reason: error.message });
+    }
+    const text = `version ${version} is at UNAVAILABLE state: ${error.message};`;
+    if (this.#latest) this.#reloadReason = `the last load failed: ${text}`;
+    return new InferError(error.code, text, { cause: error.cause });
+  }
+
+  #servedOf(version: string): ServedModel | undefined {
+    const known = this.#versions.get(version);
+    return known?.state === 'READY' ? known.served : undefined;
+  }
+
+  #statsOf(version: string): ModelStats {
+    let stats = this.#stats.get(version);
+    if (!stats) this.#stats.set(version, (stats = new ModelStats(this.name, version)));
+    return stats;
   }
 
   #sorted(): [string, VersionState][] {
     return [...this.#versions].sort(([a], [b]) => compareVersions(a, b));
   }
 
-  #newest(): VersionState | undefined {
-    return this.#sorted().at(-1)?.[1];
+  #stateOf(known: VersionState | undefined): Pick<ModelState, 'state' | 'reason'> {
+    if (!known) {
+      const reason = this.#folderReason;
+      return { state: reason === '' ? 'UNKNOWN' : 'UNAVAILABLE', reason };
+    }
+    if (known.state === 'READY') return { state: known.state, reason: this.#reloadReason };
+    return known.state === 'LOADING' ? { state: known.state, reason: '' } : known;
   }
 
-  #reasonOf(known: VersionState | undefined): string {
-    if (known?.state === 'UNAVAILABLE') return known.reason;
-    return known?.state === 'UNLOADING' ? 'it is being unloaded' : 'it is being loaded';
-  }
-
-  #notReady(reason: string): InferError {
-    return new InferError('UNAVAILABLE', `model '${this.name}' is not ready: ${reason || 'it is being loaded'}`);
+  #notReady(known: VersionState | undefined): InferError {
+    const state = this.#stateOf(known);
+    return known || state.reason !== '' ? notReady(this.name, state) : unknownModel(this.name);
   }
 }

@@ -65,6 +65,7 @@ async function answerEmbeddings(
   assertPlainEncoding(request);
   const call = context.openCall(reply);
   const wanted = decodeEmbeddingsRequest(request.body ?? Buffer.alloc(0));
+  await context.wake(wanted.model);
   const model = context.catalog.resolve(wanted.model, '');
   const profile = await requireProfile(preprocessor, model);
   assertEmbeds(model, profile, wanted);

@@ -3,6 +3,7 @@ import type { ServerInterceptingCall, ServerInterceptor } from '@grpc/grpc-js';
 import { InferError } from '../../../shared/errors.ts';
 import type { ApiCategory, Restrictions } from '../../service/restricted-access.ts';
 import type { WireMessage } from './calls.ts';
+import { FrameDecoder } from './frame-decoder.ts';
 import type { CompressionLevel } from './grpc-settings.ts';
 import { type AnswerCompression, type Arrival, type CallLimits, GuardedCall } from './guarded-call.ts';
 
@@ -57,6 +58,7 @@ export class CallGate {
     this.#arriving = undefined;
     if (!arriving) throw new InferError('INTERNAL', 'a call came past the gate');
     const { limits, categoryOf } = this.#options;
+    replaceDecoder(base, limits.maxMessageBytes);
     const category = categoryOf(path);
     const compression = this.#compressionFor(category, arriving.headers, responseSerialize);
     const call = new GuardedCall(base, { ...arriving, takesMany: requestStream }, limits, compression);
@@ -117,6 +119,12 @@ export class CallGate {
     const accepted = textOf(headers['grpc-accept-encoding']) ?? '';
     return /(?:^|[\s,])gzip(?:[\s,]|$)/.test(accepted) ? { level, serialize } : undefined;
   }
+}
+
+/** It is private to grpc-js; a version that keeps it elsewhere goes on with its own. */
+function replaceDecoder(base: unknown, maxMessageBytes: number): void {
+  const call = base as { decoder?: unknown };
+  if (call.decoder !== undefined) call.decoder = new FrameDecoder(maxMessageBytes);
 }
 
 function takeHeader(headers: IncomingHttpHeaders, name: string): string | undefined {

@@ -1,11 +1,12 @@
 import type { Call } from '../../../shared/infer/call.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
+import { freeMemory } from '../../../shared/tensor/free-memory.ts';
 import type { Admission } from '../../service/admission.ts';
 import type { Services } from '../../service/services.ts';
 import { decodeId, withRequestId } from '../triton/request-id.ts';
 import { checkedVersion, decodeInferRequest, type DecodedRequest, encodeInferResponse } from './codec.ts';
 import type { AnswerForm, InferAnswer } from './infer-answer.ts';
-import { parseRequestMessage } from './request-message.ts';
+import { parseRequestMessage, type RequestMessage } from './request-message.ts';
 
 /** The limits of inference calls. Times in ms, sizes in bytes. */
 export interface InferCallSettings {
@@ -17,6 +18,7 @@ export interface InferCallSettings {
 export interface InferWaiter {
   /** @param priority Triton's, 0 = default */
   open(priority: number): Call;
+  /** For a unary call: the answer is serialized when this returns. */
   answer(answer: InferAnswer): void;
   /** @param id the client's own id of the request; '' for none, or when it could not be read */
   refuse(error: unknown, id: string): void;
@@ -33,12 +35,32 @@ export function inferMessage(
   services: Services,
   settings: InferCallSettings,
 ): void {
+  let message: RequestMessage;
+  try {
+    message = parseRequestMessage(bytes);
+  } catch (error) {
+    waiter.refuse(error, '');
+    return;
+  }
+  const run = () => runMessage(message, bytes, form, waiter, services, settings);
+  const waking = services.wake(message.modelName);
+  if (waking) void waking.then(run);
+  else run();
+}
+
+function runMessage(
+  message: RequestMessage,
+  bytes: Uint8Array,
+  form: AnswerForm,
+  waiter: InferWaiter,
+  services: Services,
+  settings: InferCallSettings,
+): void {
   let id = '';
   let decoded: DecodedRequest;
   // What the message holds beside raw tensors stays in memory with them until the answer.
   let restBytes = bytes.length;
   try {
-    const message = parseRequestMessage(bytes);
     for (const raw of message.rawContents) restBytes -= raw.length;
     id = decodeId(message.id);
     const model = services.catalog.resolve(message.modelName, checkedVersion(message.modelVersion));
@@ -53,7 +75,11 @@ export function inferMessage(
   services.infer(decoded.request, call).then(
     (response) => {
       admission.release(restBytes);
-      answer(response, decoded, form, waiter);
+      if (!answer(response, decoded, form, waiter)) return;
+      // A stream keeps its answers until their turn comes; this one has been written into its frame.
+      if (form === 'stream' || !response.free) return;
+      response.free();
+      freeMemory(bytes);
     },
     (error: unknown) => {
       admission.release(restBytes);
@@ -72,16 +98,18 @@ function reserveRest(admission: Admission, byteLength: number, { regions }: Deco
   }
 }
 
-function answer(response: InferResponse, decoded: DecodedRequest, form: AnswerForm, waiter: InferWaiter): void {
+/** Whether the answer was given; when not, the waiter was told why. */
+function answer(response: InferResponse, decoded: DecodedRequest, form: AnswerForm, waiter: InferWaiter): boolean {
   let encoded: InferAnswer;
   try {
     encoded = encodeInferResponse(response, decoded, form);
   } catch (error) {
     const { id } = decoded.request;
     waiter.refuse(withRequestId(error, id), id);
-    return;
+    return false;
   } finally {
     decoded.regions?.release();
   }
   waiter.answer(encoded);
+  return true;
 }

@@ -5,9 +5,8 @@ import type {
 import type { Services } from '../../service/services.ts';
 import { repositoryIndex } from '../triton/metadata.ts';
 import {
-  assertModelControl,
   assertNoRepositoryName,
-  explicitControlOff,
+  controlModel,
   type RepositoryParameter,
   type RepositoryParameters,
 } from '../triton/repository-parameters.ts';
@@ -18,22 +17,28 @@ type RepositoryCalls = Pick<
   'repositoryIndex' | 'repositoryModelLoad' | 'repositoryModelUnload'
 >;
 
-/** The model repository: what is in it, and its control, which this mode does not have. */
-export function createRepositoryCalls({ catalog }: Pick<Services, 'catalog'>): RepositoryCalls {
+/** The model repository: what is in it, and its control. */
+export function createRepositoryCalls({ catalog, control }: Pick<Services, 'catalog' | 'control'>): RepositoryCalls {
   return {
     repositoryIndex: ({ repositoryName, ready }) => {
       assertNoRepositoryName(repositoryName);
       return { models: repositoryIndex(catalog.list(), ready) };
     },
-    repositoryModelLoad: ({ repositoryName, modelName, parameters }) => {
-      assertModelControl('load', repositoryName, modelName, readParameters(parameters));
-      throw explicitControlOff(modelName, 'load');
-    },
-    repositoryModelUnload: ({ repositoryName, modelName, parameters }) => {
-      assertModelControl('unload', repositoryName, modelName, readParameters(parameters));
-      throw explicitControlOff(modelName, 'unload');
-    },
+    repositoryModelLoad: ({ repositoryName, modelName, parameters }) =>
+      change('load', repositoryName, modelName, parameters),
+    repositoryModelUnload: ({ repositoryName, modelName, parameters }) =>
+      change('unload', repositoryName, modelName, parameters),
   };
+
+  async function change(
+    action: 'load' | 'unload',
+    repository: string,
+    model: string,
+    parameters: Readonly<Record<string, ModelRepositoryParameter>>,
+  ): Promise<Record<string, never>> {
+    await controlModel(control, action, { repository, model }, readParameters(parameters));
+    return {};
+  }
 }
 
 function readParameters(parameters: Readonly<Record<string, ModelRepositoryParameter>>): RepositoryParameters {

@@ -92,9 +92,12 @@ function decode<M extends DescMethod>({ input, name }: M, bytes: Buffer): Messag
   }
 }
 
+/** Its message may hold a whole model, as bytes; it is bounded like a request to one. */
+const WITHOUT_LIMIT = 'RepositoryModelLoad';
+
 /** @throws InferError INVALID_ARGUMENT for a message that is larger than such a call can need. */
 export function assertControlSize(method: string, { length }: Buffer): void {
-  if (length <= MAX_CONTROL_BYTES) return;
+  if (length <= MAX_CONTROL_BYTES || method === WITHOUT_LIMIT) return;
   throw new InferError(
     'INVALID_ARGUMENT',
     `a request of ${method} has at most ${MAX_CONTROL_BYTES} bytes, got ${length}`,

@@ -6,6 +6,7 @@ import { encodeJsonData } from '../../../shared/tensor/json-encode.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
 import type { RegionHold, SharedMemory } from '../../service/shared-memory.ts';
+import type { AnswerBody } from '../../http/send-body.ts';
 import { classifyOutput } from '../triton/classification.ts';
 import type { OutputWish } from '../triton/output-wish.ts';
 import { holdOutputRegions, outputLabel } from '../triton/region-tensors.ts';
@@ -15,6 +16,9 @@ import { decodeOutputWishes } from './output-wishes.ts';
 import { decodeRequestParameters } from './parameters.ts';
 import { decodeRawInput } from './raw-request.ts';
 import { decodeInputs } from './request-inputs.ts';
+
+/** Up to here one buffer is sent faster than several. */
+const JOINED_BYTES = 16 * 1024;
 
 /** Names that need no escaping in JSON, which is nearly all of them. */
 const PLAIN_NAME = /^[\w .:/@+-]*$/;
@@ -90,7 +94,7 @@ function parseHeaderLength(text: string, bodyLength: number): number {
 }
 
 export interface EncodedResponse {
-  readonly body: Buffer;
+  readonly body: AnswerBody;
   /** Bytes of JSON in front of binary tensors; undefined when the body is JSON alone. */
   readonly jsonLength: number | undefined;
 }
@@ -146,15 +150,20 @@ function quote(name: string): string {
   return PLAIN_NAME.test(name) ? `"${name}"` : JSON.stringify(name);
 }
 
-/** One buffer with the JSON and the tensors behind it, so that the answer leaves in one write. */
+/**
+ * The JSON and the tensors behind it: in one buffer where they are small, and otherwise as they are, because joining them
+ * would be a copy of each tensor.
+ */
 function joinBody(json: string, blobs: readonly Uint8Array[]): EncodedResponse {
   if (blobs.length === 0) return { body: Buffer.from(json), jsonLength: undefined };
   const jsonLength = Buffer.byteLength(json);
-  let byteLength = jsonLength;
-  for (const blob of blobs) byteLength += blob.byteLength;
-  const body = Buffer.allocUnsafe(byteLength);
+  let blobBytes = 0;
+  for (const blob of blobs) blobBytes += blob.byteLength;
+  const isJoined = blobBytes <= JOINED_BYTES;
+  const body = Buffer.allocUnsafe(isJoined ? jsonLength + blobBytes : jsonLength);
   // Plain ASCII, which it nearly always is, is written faster as latin1.
   let offset = body.write(json, 0, jsonLength === json.length ? 'latin1' : 'utf8');
+  if (!isJoined) return { body: [body, ...blobs], jsonLength };
   for (const blob of blobs) {
     body.set(blob, offset);
     offset += blob.byteLength;

@@ -58,7 +58,8 @@ export function decodeRequestParameters(raw: unknown, exact: () => unknown): Req
     parameters: entries.length === 0 ? NO_PARAMETERS : Object.fromEntries(entries),
     binaryByDefault: source.binary_data_output === true,
     bareNan: typeof bareNan === 'boolean' ? bareNan : undefined,
-    priority: typeof priority === 'number' ? priority : 0,
+    // No model has so many levels that a larger one would not mean the default, as 0 does.
+    priority: typeof priority === 'number' && Number.isSafeInteger(priority) ? priority : 0,
   };
 }
 

@@ -8,8 +8,8 @@ import { shownNames, shownShape } from '../../../shared/tensor/text.ts';
 
 /**
  * The input of a raw binary request (Inference-Header-Content-Length: 0): the body is the data of the model's only
- * input, with batch size 1; one dimension of -1 follows from the number of bytes. BYTES must be a single element, which
- * the body holds without its length.
+ * input, with batch size 1; one dimension of -1 follows from the number of bytes. BYTES must be a single element by the
+ * model's own shape, as the body holds it without its length and says nothing of how many there are.
  * @throws InferError INVALID_ARGUMENT when the shape cannot be told.
  */
 export function decodeRawInput(body: Buffer, model: ReadyModel): Tensor {
@@ -27,11 +27,10 @@ export function decodeRawInput(body: Buffer, model: ReadyModel): Tensor {
 }
 
 function decodeRawText(where: string, body: Buffer, spec: TensorSpec, known: readonly number[]): Tensor {
-  const shape = known.map((dim) => (dim === -1 ? 1 : dim));
-  if (checkedElementCount(where, shape) !== 1) {
+  if (known.includes(-1) || checkedElementCount(where, known) !== 1) {
     throw invalid(`${where}: a raw binary request can hold one BYTES element only, the shape is ${shownShape(known)}`);
   }
-  return { name: spec.name, datatype: 'BYTES', shape, data: encodeBytes([body]) };
+  return { name: spec.name, datatype: 'BYTES', shape: known, data: encodeBytes([body]) };
 }
 
 /** The shape with its one -1, if there is one, solved from the size of the body. */

@@ -1,11 +1,12 @@
 import type { FastifyInstance } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
+import { assertOwnPage } from '../../http/assert-own-page.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { repositoryIndex } from '../triton/metadata.ts';
 import {
-  assertModelControl,
-  explicitControlOff,
+  assertModelName,
+  controlModel,
   type RepositoryParameter,
   type RepositoryParameters,
 } from '../triton/repository-parameters.ts';
@@ -18,20 +19,27 @@ interface RepositoryRoute {
   Body: Buffer | undefined;
 }
 
-/** The model repository: what is in it, and its control, which this mode does not have. */
-export function registerRepositoryRoutes(app: FastifyInstance, { catalog }: FacadeContext): void {
+/** The model repository: what is in it, and its control. */
+export function registerRepositoryRoutes(app: FastifyInstance, { catalog, control }: FacadeContext): void {
   // Over HTTP the index does not look at the name of a repository, load and unload refuse it; both as Triton does.
   for (const base of ['/v2/repository', '/v2/repository/:repository']) {
     app.post<RepositoryRoute>(`${base}/index`, ({ body }, reply) =>
       sendJson(reply, repositoryIndex(catalog.list(), readyFilter(body))),
     );
     for (const action of ['load', 'unload'] as const) {
-      app.post<RepositoryRoute>(`${base}/models/:model/${action}`, ({ params, body }) => {
-        const { repository = '', model } = params;
-        assertModelControl(action, repository, model, readParameters(action, body));
-        throw explicitControlOff(model, action);
+      app.post<RepositoryRoute>(`${base}/models/:model/${action}`, async (request, reply) => {
+        const { repository = '', model } = request.params;
+        assertOwnPage(request);
+        await controlModel(control, action, { repository, model }, readParameters(action, request.body));
+        return reply.send(); // success has no body
       });
     }
+    // A name with slashes is a mistake in the name, not in the path.
+    app.post<{ Params: { '*': string } }>(`${base}/models/*`, ({ params }, reply) => {
+      const [, model, action] = /^(.+)\/(load|unload)$/.exec(params['*']) ?? [];
+      if (model === undefined || action === undefined) reply.callNotFound();
+      else assertModelName(model);
+    });
   }
 }
 

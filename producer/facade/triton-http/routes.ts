@@ -1,12 +1,15 @@
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import type { ModelCatalog } from '../../../shared/infer/ports.ts';
 import { encodeModelConfigJson } from '../../../shared/model/config-json.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
+import { freeMemory } from '../../../shared/tensor/free-memory.ts';
 import { compressBody } from '../../http/compress-body.ts';
 import { type ContentCoding, pickCoding } from '../../http/content-coding.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
+import { type AnswerBody, joinedBody } from '../../http/send-body.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { stateOf } from '../triton/known-model.ts';
 import { modelMetadata, serverMetadata } from '../triton/metadata.ts';
@@ -104,6 +107,7 @@ function infer(
     (response) => {
       try {
         sendInferResponse(reply, encodeInferResponse(response, decoded, model), context);
+        if (response.free) freeWhenSent(reply.raw, bytes, response.free);
       } catch (error) {
         sendInferError(reply, error, decoded, context);
       } finally {
@@ -115,6 +119,15 @@ function infer(
       sendInferError(reply, error, decoded, context);
     },
   );
+}
+
+/** An answer that was cut off may still be in the hands of the system. */
+function freeWhenSent(response: ServerResponse, body: Buffer, free: () => void): void {
+  response.once('close', () => {
+    if (!response.writableFinished) return;
+    free();
+    freeMemory(body);
+  });
 }
 
 function sendInferResponse(reply: FastifyReply, { body, jsonLength }: EncodedResponse, context: FacadeContext): void {
@@ -130,8 +143,8 @@ function sendInferResponse(reply: FastifyReply, { body, jsonLength }: EncodedRes
   else sendCompressed(reply, body, coding, context);
 }
 
-function sendCompressed(reply: FastifyReply, body: Buffer, coding: ContentCoding, context: FacadeContext): void {
-  compressBody(body, coding, context.admission, (error, packed) => {
+function sendCompressed(reply: FastifyReply, body: AnswerBody, coding: ContentCoding, context: FacadeContext): void {
+  compressBody(joinedBody(body), coding, context.admission, (error, packed) => {
     if (error) {
       reply.removeHeader(HEADER_LENGTH);
       context.sendError(reply, error);

@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
-import { isForeign } from '../../http/request-origin.ts';
-import { HttpError } from '../../http/http-error.ts';
+import { assertOwnPage } from '../../http/assert-own-page.ts';
 import type { TraceChange } from '../../service/trace-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { assertKnownModel } from '../triton/known-model.ts';
@@ -36,12 +35,9 @@ export function registerSettingsRoutes(app: FastifyInstance, context: FacadeCont
   });
 }
 
-/** Any page that is open on this machine can post to a server on loopback; only our own may change its settings. */
-function readObject({ body, headers }: FastifyRequest<SettingsRoute>): Record<string, unknown> {
-  const { origin, host } = headers;
-  if (isForeign({ origin, host, fetchSite: headers['sec-fetch-site']?.toString() })) {
-    throw new HttpError(403, 'the request comes from another site');
-  }
+function readObject(request: FastifyRequest<SettingsRoute>): Record<string, unknown> {
+  assertOwnPage(request);
+  const { body } = request;
   if (!body || body.length === 0)
     throw new InferError('INVALID_ARGUMENT', 'the body must be a JSON object of settings');
   return parseJsonDocument(body, body.length).root;

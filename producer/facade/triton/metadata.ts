@@ -6,6 +6,7 @@ import type { Services } from '../../service/services.ts';
 const EXTENSIONS = [
   'classification',
   'model_repository',
+  'schedule_policy',
   'model_configuration',
   'system_shared_memory',
   'cuda_shared_memory',
@@ -42,7 +43,7 @@ export function repositoryIndex(states: readonly ModelState[], readyOnly: boolea
     .map(({ name, version, state, reason }) => ({
       name,
       ...(version === undefined ? {} : { version }),
-      state,
+      ...(state === 'UNKNOWN' ? {} : { state }), // one that was never loaded has a name only
       ...(reason === '' ? {} : { reason }),
     }));
 }

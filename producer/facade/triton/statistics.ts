@@ -1,5 +1,5 @@
 import { InferError } from '../../../shared/errors.ts';
-import { type BatchSizeStats, type CountAndNs, ModelStats } from '../../../shared/infer/model-stats.ts';
+import { type BatchSizeStats, ModelStats } from '../../../shared/infer/model-stats.ts';
 import type { Services } from '../../service/services.ts';
 
 type StatisticsSource = Pick<Services, 'catalog' | 'stats'>;
@@ -50,8 +50,8 @@ function statisticsRow(stats: ModelStats) {
       compute_input: stats.computeInput,
       compute_infer: stats.computeInfer,
       compute_output: stats.computeOutput,
-      cache_hit: NEVER,
-      cache_miss: NEVER,
+      cache_hit: stats.cacheHit,
+      cache_miss: stats.cacheMiss,
     },
     // Filled by models that answer a request several times, of which there are none.
     response_stats: {},
@@ -59,8 +59,6 @@ function statisticsRow(stats: ModelStats) {
     memory_usage: [],
   };
 }
-
-const NEVER: CountAndNs = Object.freeze({ count: 0, ns: 0 });
 
 function batchRow([batchSize, stats]: readonly [number, Readonly<BatchSizeStats>]) {
   const { executions: count } = stats;

@@ -77,6 +77,26 @@ function branch(node: OnnxNode): OnnxGraph {
   return { inputs: [], outputs: [{ name: 'y2', datatype: 'FP32', shape: ['m'] }], nodes: [node] };
 }
 
+/** The sum of two inputs that the file says are of one length. */
+export const sum: OnnxModel = {
+  inputs: [
+    { name: 'a', datatype: 'FP32', shape: ['n', 'length'] },
+    { name: 'b', datatype: 'FP32', shape: ['n', 'length'] },
+  ],
+  outputs: [{ name: 'y', datatype: 'FP32', shape: ['n', 'length'] }],
+  nodes: [{ op: 'Add', inputs: ['a', 'b'], outputs: ['y'] }],
+};
+
+/** The same word for two dimensions that have nothing to do with each other. */
+export const careless: OnnxModel = {
+  inputs: [
+    { name: 'a', datatype: 'FP32', shape: ['length'] },
+    { name: 'b', datatype: 'FP32', shape: ['length'] },
+  ],
+  outputs: [{ name: 'y', datatype: 'FP32', shape: ['m'] }],
+  nodes: [{ op: 'Concat', inputs: ['a', 'b'], outputs: ['y'], attributes: { axis: { int: 0 } } }],
+};
+
 /** As many zeros as the input says. */
 export const zeros: OnnxModel = {
   inputs: [{ name: 'x', datatype: 'INT64', shape: [1] }],

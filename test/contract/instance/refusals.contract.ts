@@ -60,6 +60,21 @@ export function describeRefusals({ abilities, instanceOf, write, pathOf, backend
       await loaded.close();
     });
 
+    test('inputs whose equally named dimensions differ are named when the run fails', async () => {
+      const instance = await instanceOf(write('sum', graphs.sum));
+      const unequal = instance.run([fp32('a', [1, 2], 1, 2), fp32('b', [1, 3], 1, 2, 3)], ['y']).result;
+      const message = /^inputs a \[1,2\] and b \[1,3\] have different sizes of "length", which must be equal$/;
+      await expectError(unequal, 'INVALID_ARGUMENT', message);
+      const [y] = await instance.run([fp32('a', [1, 2], 1, 2), fp32('b', [1, 2], 3, 4)], ['y']).result;
+      expect(f32Of(y!.data)).toEqual([4, 6]);
+    });
+
+    test('equally named dimensions may differ where the model runs all the same', async () => {
+      const instance = await instanceOf(write('careless', graphs.careless));
+      const [y] = await instance.run([fp32('a', [1], 1), fp32('b', [2], 2, 3)], ['y']).result;
+      expect(f32Of(y!.data)).toEqual([1, 2, 3]);
+    });
+
     test('a run that needs more memory than there is fails alone', async () => {
       const instance = await instanceOf(write('zeros', graphs.zeros));
       const huge = instance.run([int64('x', [1], 2 ** 44)], ['y']).result;

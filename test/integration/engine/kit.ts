@@ -64,11 +64,11 @@ export function send(
   engine: Engine,
   model: string,
   inputs: readonly Tensor[],
-  options: Partial<InferRequest> & { timeoutMs?: number } = {},
+  options: Partial<InferRequest> & { timeoutMs?: number; priority?: number } = {},
 ): Sent {
-  const { timeoutMs = 15_000, ...rest } = options;
+  const { timeoutMs = 15_000, priority = 0, ...rest } = options;
   const nowMs = performance.now();
-  const call = new Call(`call-${model}`, nowMs, nowMs + timeoutMs);
+  const call = new Call(`call-${model}`, nowMs, nowMs + timeoutMs, priority);
   const result = engine.infer(
     { id: '', model, version: '', inputs, outputs: [], parameters: NO_PARAMETERS, ...rest },
     call,

@@ -43,7 +43,7 @@ describe('repository', () => {
     mkdirSync(join(folder.path, 'empty'));
     const { catalog, ...engine } = await start();
     expect(catalog.list().map(({ name, state, version }) => [name, state, version])).toEqual([
-      ['bad_config', 'UNAVAILABLE', undefined],
+      ['bad_config', 'UNAVAILABLE', '1'],
       ['bad_file', 'UNAVAILABLE', '1'],
       ['empty', 'UNAVAILABLE', undefined],
       ['id_f32', 'READY', '1'],

@@ -1,4 +1,5 @@
 import net from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { compressionAlgorithms, status } from '@grpc/grpc-js';
@@ -240,6 +241,28 @@ describe('compressed answers', () => {
     // A real client reads them.
     const answer = await server.client().send(INFER, inferRequest(64 * KiB));
     expect(answer.byteLength).toBeGreaterThan(64 * KiB);
+  });
+
+  test('count as bytes in flight while they are being compressed', async () => {
+    const data = new Uint8Array(16 * MiB);
+    const dispatcher = new FakeDispatcher([fakeModel('plain')]);
+    dispatcher.answers.set('plain', () => [{ name: 'y', datatype: 'FP32', shape: [1, data.length / 4], data }]);
+    const server = await TestGrpcServer.start(dispatcher, { settings: { inferResponseCompression: 'low' } });
+    closers.push(() => server.stop());
+    let isAnswered = false;
+    const answer = server
+      .client()
+      .send(INFER, inferRequest(4))
+      .finally(() => (isAnswered = true));
+    // Zeros become a few bytes, so what is counted here is the plain answer.
+    let most = 0;
+    while (!isAnswered) {
+      most = Math.max(most, server.services.admission.bytesInFlight);
+      await nextTurn();
+    }
+    expect((await answer).byteLength).toBeGreaterThan(data.byteLength);
+    expect(most).toBeGreaterThanOrEqual(data.byteLength);
+    await expectHealthy(server);
   });
 });
 

@@ -74,6 +74,23 @@ describe('a request that waits in the queue', () => {
     expect(engine.seen.map((request) => Buffer.from(request.inputs[0]!.data).toString())).toEqual(['alive']);
   });
 
+  it('does not wait for a long one before it where the model has several instances', async () => {
+    const { engine } = await pool.worker([{ name: 'echo', instances: 2 }]);
+    const producer = await pool.producer();
+    // Short bundles, after which a worker with one instance would not fetch ahead.
+    for (let byte = 0; byte < 20; byte += 1) await producer.infer(requestOf('echo', Buffer.of(byte)), callOf());
+    engine.holding = true;
+    const long = producer.infer(requestOf('echo', Buffer.of(10)), callOf());
+    await until('the engine has the first', () => engine.held.length === 1);
+    engine.held[0]!.start();
+    const next = producer.infer(requestOf('echo', Buffer.of(11)), callOf());
+    await until('the engine has the second too', () => engine.held.length === 2);
+    engine.held[1]!.answer();
+    expect((await next).outputs[0]!.data[0]).toBe(11);
+    engine.held[0]!.answer();
+    expect((await long).outputs[0]!.data[0]).toBe(10);
+  });
+
   it('leaves the engine when its caller goes while it waits for its turn there', async () => {
     const { engine } = await pool.worker([{ name: 'echo' }]);
     engine.holding = true;

@@ -22,11 +22,6 @@ describe('parseFlags', () => {
     expect(parseFlags('serve', ['--http-port', '9000'], {}).httpPort).toBe(9000);
   });
 
-  it('takes the one value of an option that only has one so far', () => {
-    const settings = parseFlags('serve', ['--model-control-mode=none', '--strict-model-config=off'], {});
-    expect(settings).toMatchObject({ modelControlMode: 'none', strictModelConfig: false });
-  });
-
   it('collects every value of a repeatable option, under its alias too', () => {
     const args = ['--model-repository=a', '--model-store', 'b', '--model-repository', 'c'];
     expect(parseFlags('serve', args, {}).modelRepository).toEqual(['a', 'b', 'c']);
@@ -57,8 +52,7 @@ describe('parseFlags', () => {
     [['--http-port'], '--http-port needs a value: --http-port=PORT'],
     [['--allow-metrics=maybe'], '--allow-metrics expects true or false, got "maybe"'],
     [['--onnxruntime-api=d'], 'expects one of c, binding, got "d"'],
-    [['--model-control-mode=explicit'], '--model-control-mode takes only none, got "explicit": models are loaded once'],
-    [['--strict-model-config'], '--strict-model-config takes only false, got "true"'],
+    [['--model-control-mode=all'], '--model-control-mode expects one of none, poll, explicit, got "all"'],
     [['stray'], 'unexpected argument "stray"'],
   ])('refuses %j', (args, text) => {
     expect(refusal(args)).toContain(text);

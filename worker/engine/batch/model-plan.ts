@@ -14,6 +14,8 @@ export interface TensorPlan {
 export interface ModelPlan {
   readonly model: string;
   readonly version: string;
+  /** As in ReadyModel; part of every answer. */
+  readonly identity: string | undefined;
   /** Tensors have a batch dimension in front. */
   readonly batched: boolean;
   /** Most rows of one request and of one run; 1 without a batch dimension. */
@@ -36,6 +38,7 @@ export function createModelPlan(model: ReadyModel, oneRowReason = ''): ModelPlan
   return {
     model: model.name,
     version: model.version,
+    identity: model.identity,
     batched,
     maxRows,
     contract: { name, maxBatchSize: batched ? maxRows : 0, inputs, outputs, ...note },

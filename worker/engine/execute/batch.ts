@@ -11,8 +11,10 @@ export class Batch {
   live: number;
   /** Set while the model runs. */
   run: Run | undefined;
+  readonly #onLeave: (() => void) | undefined;
 
-  constructor(members: readonly PendingRequest[], release: ReleaseReason) {
+  /** `onLeave` is called whenever a member leaves. */
+  constructor(members: readonly PendingRequest[], release: ReleaseReason, onLeave?: () => void) {
     let rows = 0;
     for (const member of members) {
       rows += member.rows;
@@ -22,11 +24,13 @@ export class Batch {
     this.rows = rows;
     this.release = release;
     this.live = members.length;
+    this.#onLeave = onLeave;
   }
 
   /** One member is not waited for any more. A run that nobody waits for is stopped. */
   leave(): void {
     this.live -= 1;
     if (this.live === 0) this.run?.stop();
+    this.#onLeave?.();
   }
 }

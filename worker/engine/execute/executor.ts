@@ -1,6 +1,6 @@
 import { InferError } from '../../../shared/errors.ts';
 import { NO_PARAMETERS } from '../../../shared/infer/request.ts';
-import type { ReleaseReason } from '../../../shared/infer/response.ts';
+import type { InferResponse, ReleaseReason } from '../../../shared/infer/response.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
@@ -10,7 +10,9 @@ import { RowMismatch, splitOutputs, wantedOutputs } from '../batch/split.ts';
 import type { ModelInstance } from '../instance/instance.ts';
 import type { OpenRequests } from '../schedule/open-requests.ts';
 import type { PendingRequest } from '../schedule/pending-request.ts';
+import { AnswerOrder, type Answers } from './answer-order.ts';
 import { Batch } from './batch.ts';
+import { freeWhenAnswered } from './free-when-answered.ts';
 import { planRecovery } from './recovery.ts';
 import type { RunSlots, SlotWaiter } from './run-slots.ts';
 
@@ -21,6 +23,7 @@ export interface ExecutorOptions {
   readonly plan: ModelPlan;
   readonly instances: readonly ModelInstance[];
   readonly open: OpenRequests;
+  readonly preserveOrdering: boolean;
   readonly slots: RunSlots;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -44,7 +47,10 @@ interface RunTimes {
  */
 export class Executor implements SlotWaiter {
   readonly #plan: ModelPlan;
-  readonly #open: OpenRequests;
+  readonly #answers: Answers;
+  /** The same, where answers have to leave in order. */
+  readonly #order: AnswerOrder | undefined;
+  readonly #onLeave: (() => void) | undefined;
   readonly #slots: RunSlots;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -58,17 +64,22 @@ export class Executor implements SlotWaiter {
   /** `onFree` is called whenever a batch could be started. */
   constructor(options: ExecutorOptions, onFree: () => void) {
     this.#plan = options.plan;
-    this.#open = options.open;
     this.#slots = options.slots;
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#onFree = onFree;
+    const order = options.preserveOrdering
+      ? new AnswerOrder(options.open, options.clock, () => this.wake())
+      : undefined;
+    this.#order = order;
+    this.#answers = order ?? options.open;
+    this.#onLeave = order && (() => order.release());
     this.#idle = options.instances.map((instance) => ({ instance, assembler: new Assembler(options.plan) }));
   }
 
   /** An instance is idle and no part of a failed batch wants it. */
   get idle(): boolean {
-    return this.#idle.length > 0 && this.#retries.length === 0;
+    return this.#idle.length > 0 && this.#retries.length === 0 && this.#order?.full !== true;
   }
 
   /** False once the model has shown that rows of different requests cannot be told apart in its outputs. */
@@ -85,7 +96,7 @@ export class Executor implements SlotWaiter {
   start(members: readonly PendingRequest[], release: ReleaseReason): void {
     const live = this.#dropExpired(members);
     const lane = live.length > 0 ? this.#idle.pop() : undefined;
-    if (lane) this.#run(lane, new Batch(live, release));
+    if (lane) this.#run(lane, new Batch(live, release, this.#onLeave));
     else this.#slots.give();
   }
 
@@ -97,7 +108,7 @@ export class Executor implements SlotWaiter {
   /** Fails all that runs or is to run again, and stops the runs. */
   abort(error: InferError): void {
     for (const batch of [...this.#running, ...this.#retries]) {
-      for (const member of batch.members) this.#open.fail(member, error);
+      for (const member of batch.members) this.#answers.fail(member, error);
       batch.live = 0;
       batch.run?.stop();
     }
@@ -132,7 +143,7 @@ export class Executor implements SlotWaiter {
       const { call } = member;
       const text = `deadline exceeded: not started within ${Math.round(call.deadlineMs - call.arrivalMs)} ms`;
       const error = new InferError('DEADLINE_EXCEEDED', text);
-      this.#open.fail(member, error);
+      this.#answers.fail(member, error);
       call.cancel(error);
       return false;
     });
@@ -140,6 +151,7 @@ export class Executor implements SlotWaiter {
 
   #run(lane: Lane, batch: Batch): void {
     this.#running.add(batch);
+    this.#order?.begin(batch.members);
     for (const { call } of batch.members) call.started = true;
     const startedMs = this.#clock.now();
     let assembledMs = startedMs;
@@ -171,7 +183,8 @@ export class Executor implements SlotWaiter {
       return;
     }
     const splitMs = this.#clock.now();
-    this.#answer(batch, split, times, ranMs, splitMs - splitFromMs, splitMs);
+    const free = freeWhenAnswered(outputs, batch.members);
+    this.#answer(batch, split, times, ranMs, splitMs - splitFromMs, splitMs, free);
   }
 
   #answer(
@@ -181,8 +194,9 @@ export class Executor implements SlotWaiter {
     ranMs: number,
     splitDurationMs: number,
     nowMs: number,
+    free: InferResponse['free'],
   ): void {
-    const { model, version } = this.#plan;
+    const { model, version, identity } = this.#plan;
     const computeInputUs = (assembledMs - startedMs) * 1000;
     const computeInferUs = (ranMs - assembledMs) * 1000;
     const computeOutputUs = splitDurationMs * 1000;
@@ -201,7 +215,8 @@ export class Executor implements SlotWaiter {
         release: batch.release,
       };
       executions = 0;
-      this.#open.succeed(member, { model, version, outputs, parameters: NO_PARAMETERS, timings }, nowMs);
+      const response = { model, version, outputs, parameters: NO_PARAMETERS, timings, identity, free };
+      this.#answers.succeed(member, response, nowMs);
     }
   }
 
@@ -226,12 +241,12 @@ export class Executor implements SlotWaiter {
       this.#logger.warn({ model: this.#plan.model, reason: error.message }, 'model cannot batch, requests run alone');
     }
     const { retry, fail } = planRecovery(batch.members, error);
-    for (const members of retry) this.#retries.push(new Batch(members, batch.release));
+    for (const members of retry) this.#retries.push(new Batch(members, batch.release, this.#onLeave));
     for (const member of fail) {
       if (error.code === 'INTERNAL') {
         this.#logger.error({ model: this.#plan.model, requestId: member.call.id, err: error }, 'run failed');
       }
-      this.#open.fail(member, error);
+      this.#answers.fail(member, error);
     }
     this.#startRetries();
   }

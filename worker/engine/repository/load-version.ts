@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { InferError } from '../../../shared/errors.ts';
-import { ModelStats } from '../../../shared/infer/model-stats.ts';
+import type { ModelStats } from '../../../shared/infer/model-stats.ts';
 import { createReadyModel } from '../../../shared/model/create-ready-model.ts';
 import { countInstances } from '../../../shared/model/normalise-config.ts';
 import { sessionOptionsOf } from '../../../shared/model/ort-options.ts';
@@ -12,10 +12,11 @@ import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import { createModelPlan } from '../batch/model-plan.ts';
 import type { RunSlots } from '../execute/run-slots.ts';
-import type { Backend, LoadedModel, ModelInstance } from '../instance/instance.ts';
+import type { Backend, ModelInstance } from '../instance/instance.ts';
 import { createScheduler } from '../schedule/create-scheduler.ts';
 import type { DeadlineSweep } from '../schedule/deadline-sweep.ts';
-import type { Scheduler } from '../schedule/scheduler.ts';
+import { type ServedModel, serveModel } from '../served-model.ts';
+import { watchIdentity } from './content-identity.ts';
 import { readLabels } from './read-labels.ts';
 import type { ModelSource } from './read-model-folder.ts';
 import { testBatchDimension } from './self-test.ts';
@@ -29,15 +30,10 @@ export interface LoadContext {
   readonly deadlines: DeadlineSweep;
   /** Most requests that may wait for one model version. */
   readonly maxQueueSize: number;
-}
-
-/** A model version that answers requests. */
-export interface ServedModel {
-  readonly ready: ReadyModel;
-  readonly scheduler: Scheduler;
-  readonly stats: ModelStats;
-  /** Ends the scheduler within `graceMs` and frees the model. */
-  close(graceMs: number): Promise<void>;
+  /** Whether what a config leaves out is completed from the model file. */
+  readonly autoComplete: boolean;
+  /** Whether models with `response_cache` get an identity, which somebody keeps their answers by. */
+  readonly identities: boolean;
 }
 
 /** @throws InferError with the reason why the version cannot be served; nothing of it stays behind. */
@@ -45,22 +41,25 @@ export async function loadVersion(
   source: ModelSource,
   version: string,
   files: ModelFiles,
+  stats: ModelStats,
   context: LoadContext,
 ): Promise<ServedModel> {
   const startedMs = context.clock.now();
   const path = await modelFile(source, version);
+  const keepsAnswers = context.identities && source.config.responseCache?.enable === true;
+  const identify = keepsAnswers ? await watchIdentity(source.path, version) : undefined;
   const loaded = await context.backend.load({ path, ...sessionOptionsOf(source.config) });
   const instances: ModelInstance[] = [];
   try {
-    const config = prepareModelConfig(source.config, loaded);
+    const config = prepareModelConfig(source.config, loaded, context.autoComplete);
     const labels = await readLabels(config, source.path);
-    const ready = createReadyModel({ config, version, versions: source.versions, labels, files });
+    const identity = await identify?.(config);
+    const ready = createReadyModel({ config, version, versions: source.versions, labels, files, identity });
     for (let i = countInstances(config); i > 0; i -= 1) instances.push(await loaded.createInstance());
     const plan = await planModel(ready, instances, context);
-    const stats = new ModelStats(ready.name, version);
     const scheduler = createScheduler(ready.config, { ...context, plan, instances, stats });
     stats.loadSeconds = (context.clock.now() - startedMs) / 1000;
-    return serve(ready, scheduler, stats, loaded);
+    return serveModel({ ready, scheduler, stats, clock: context.clock, release: () => loaded.close() });
   } catch (error) {
     await Promise.all(instances.map((instance) => instance.close()));
     await loaded.close();
@@ -68,20 +67,8 @@ export async function loadVersion(
   }
 }
 
-function serve(ready: ReadyModel, scheduler: Scheduler, stats: ModelStats, loaded: LoadedModel): ServedModel {
-  return {
-    ready,
-    scheduler,
-    stats,
-    async close(graceMs) {
-      const allClosed = await scheduler.close(graceMs);
-      if (allClosed) await loaded.close(); // else a run that does not stop still uses the weights
-    },
-  };
-}
-
 /** The file, or in the way of large exports a folder of that name with the file in it. */
-async function modelFile({ config, path, name }: ModelSource, version: string): Promise<string> {
+export async function modelFile({ config, path, name }: ModelSource, version: string): Promise<string> {
   const filename = config.defaultModelFilename;
   for (const candidate of [join(path, version, filename), join(path, version, filename, 'model.onnx')]) {
     const stats = await stat(candidate).catch(() => undefined); // not there: the text below says so

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { InferError } from '../../../shared/errors.ts';
@@ -23,11 +23,22 @@ export interface ModelSource {
   readonly versions: readonly string[];
 }
 
+export interface ReadOptions {
+  /** Takes the place of config.pbtxt. */
+  readonly config?: ModelConfig;
+  /** `configs/<name>.pbtxt` of the model is read instead of config.pbtxt, where it is there. */
+  readonly configName?: string;
+}
+
 /** @throws InferError with the reason why the model cannot be loaded. */
-export async function readModelFolder(folder: ModelFolder, logger: Logger): Promise<ModelSource> {
+export async function readModelFolder(
+  folder: Pick<ModelFolder, 'name' | 'path'>,
+  logger: Logger,
+  options: ReadOptions = {},
+): Promise<ModelSource> {
   const { name, path } = folder;
-  const written = await readConfig(name, path);
-  const available = await readVersions(name, path, logger);
+  const written = options.config ?? (await readConfig(name, path, options.configName));
+  const available = await readVersions(name, path, isEnsemble(written), logger);
   const firstVersion = available.toSorted()[0]; // by text, as Triton does
   const fileNames = firstVersion === undefined ? [] : await readdir(join(path, firstVersion));
   if (firstVersion === undefined) chooseVersions(written.versionPolicy, available, name); // says what is missing
@@ -36,19 +47,43 @@ export async function readModelFolder(folder: ModelFolder, logger: Logger): Prom
   return { name, path, config, versions: chooseVersions(config.versionPolicy, available, name) };
 }
 
-/** A model without a config is completed from its file alone. */
-async function readConfig(name: string, path: string): Promise<ModelConfig> {
+/** A model without a config is completed from its file alone. @throws InferError INVALID_ARGUMENT */
+export async function readConfig(name: string, path: string, configName?: string): Promise<ModelConfig> {
+  const file = await configFile(path, configName);
   let text: string;
   try {
-    text = await readFile(join(path, CONFIG_FILE), 'utf8');
+    text = await readFile(join(path, file), 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return create(ModelConfigSchema);
-    throw new InferError('INVALID_ARGUMENT', `model "${name}": ${CONFIG_FILE} cannot be read`, { cause: error });
+    throw new InferError('INVALID_ARGUMENT', `model "${name}": ${file} cannot be read`, { cause: error });
   }
-  return parseModelConfig(text, `${name}/${CONFIG_FILE}`);
+  return parseModelConfig(text, `${name}/${file}`);
 }
 
-async function readVersions(name: string, path: string, logger: Logger): Promise<readonly string[]> {
+/** The highest version that has a folder, whatever the config may say; undefined when none has. */
+export async function newestVersion(path: string): Promise<string | undefined> {
+  const names = await readdir(path).catch(() => []); // no folder, no version
+  return sortVersionDirectories(names).versions.at(-1);
+}
+
+export async function configFile(path: string, configName: string | undefined): Promise<string> {
+  if (configName === undefined) return CONFIG_FILE;
+  const file = join('configs', `${configName}.pbtxt`);
+  const stats = await stat(join(path, file)).catch(() => undefined); // not there: the ordinary one serves
+  return stats?.isFile() ? file : CONFIG_FILE;
+}
+
+/** An ensemble has no files of its own. */
+export function isEnsemble({ platform, schedulingChoice }: ModelConfig): boolean {
+  return platform === 'ensemble' || schedulingChoice.case === 'ensembleScheduling';
+}
+
+export async function readVersions(
+  name: string,
+  path: string,
+  mayBeEmpty: boolean,
+  logger: Logger,
+): Promise<readonly string[]> {
   const entries = await readdir(path);
   const folders: string[] = [];
   const files: string[] = [];
@@ -61,7 +96,7 @@ async function readVersions(name: string, path: string, logger: Logger): Promise
   for (const entry of unexpected) logger.warn({ model: name, entry }, 'not a version folder, ignored');
   const filled: string[] = [];
   for (const version of versions) {
-    if ((await readdir(join(path, version))).length > 0) filled.push(version);
+    if (mayBeEmpty || (await readdir(join(path, version))).length > 0) filled.push(version);
     else logger.warn({ model: name, entry: version }, 'version folder is empty, ignored');
   }
   return filled;

@@ -3,14 +3,14 @@ import type { ReleaseReason } from '../../../shared/infer/response.ts';
 /** A waiting request, as far as the policy sees it. */
 export interface WaitingView {
   readonly rows: number;
-  /** When it entered the queue, in ms. */
-  readonly enqueuedMs: number;
   readonly next: WaitingView | undefined;
 }
 
-/** Waiting requests that may share a run, oldest first. */
+/** Waiting requests that may share a run, in the order in which they are to run. */
 export interface GroupView {
   readonly head: WaitingView | undefined;
+  /** When the oldest of them entered the queue, in ms; with priorities that need not be the first. */
+  readonly oldestMs: number;
   /** Rows of all of them together. */
   readonly rows: number;
 }
@@ -53,7 +53,7 @@ export type Decision = { readonly run: number; readonly reason: ReleaseReason } 
 export function decide(group: GroupView, nowMs: number, limits: BatchLimits, mood: Mood): Decision {
   const { maxRows, preferredRows, delayMs } = limits;
   const largestPreferred = preferredRows.at(-1) ?? maxRows;
-  const ageMs = nowMs - (group.head?.enqueuedMs ?? nowMs);
+  const ageMs = nowMs - group.oldestMs;
   const mayWait = delayMs > 0 && mood.patient && !mood.draining && ageMs < delayMs;
   if (mayWait && group.rows < (preferredRows[0] ?? maxRows)) return { waitMs: delayMs - ageMs }; // the common case, without a scan
 

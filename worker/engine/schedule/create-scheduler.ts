@@ -1,23 +1,34 @@
-import type { ModelConfig } from '../../../shared/proto/generated/model_config_pb.ts';
+import type { ModelConfig, ModelDynamicBatching } from '../../../shared/proto/generated/model_config_pb.ts';
 import type { BatchLimits } from './batch-policy.ts';
 import { DirectScheduler } from './direct-scheduler.ts';
 import { DynamicBatchScheduler } from './dynamic-batch-scheduler.ts';
+import { queuePolicyOf } from './queue-policy.ts';
 import type { Scheduler, SchedulerOptions } from './scheduler.ts';
 
-/** Dynamic batching where the config asks for it and there is something to merge; else one request, one run. */
-export function createScheduler(config: ModelConfig, options: SchedulerOptions): Scheduler {
-  const limits = batchLimitsOf(config, options.plan.maxRows);
-  return limits ? new DynamicBatchScheduler(options, limits) : new DirectScheduler(options);
+/**
+ * Dynamic batching where the config asks for it and there is something to merge, or a queue policy to keep; else one
+ * request, one run. The config has been normalised and validated.
+ */
+export function createScheduler(config: ModelConfig, options: Omit<SchedulerOptions, 'preserveOrdering'>): Scheduler {
+  const choice = config.schedulingChoice;
+  if (choice.case !== 'dynamicBatching') return new DirectScheduler({ ...options, preserveOrdering: false });
+  const batching = choice.value;
+  const { maxRows } = options.plan;
+  const policy = queuePolicyOf(batching);
+  const all = { ...options, preserveOrdering: batching.preserveOrdering };
+  if (maxRows < 2 && !policy) return new DirectScheduler(all);
+  return new DynamicBatchScheduler(all, batchLimitsOf(batching, maxRows), policy);
 }
 
-/** undefined where requests are not merged. The config has been normalised and validated. */
-function batchLimitsOf(config: ModelConfig, maxRows: number): BatchLimits | undefined {
-  const choice = config.schedulingChoice;
-  if (choice.case !== 'dynamicBatching' || maxRows < 2) return undefined;
-  const { preferredBatchSize, maxQueueDelayMicroseconds } = choice.value;
+/** A model that turned out to be unable to batch takes fewer rows than its config says. */
+function batchLimitsOf(
+  { preferredBatchSize, maxQueueDelayMicroseconds }: ModelDynamicBatching,
+  maxRows: number,
+): BatchLimits {
+  const preferred = preferredBatchSize.filter((rows) => rows <= maxRows);
   return {
     maxRows,
-    preferredRows: [...new Set(preferredBatchSize)].sort((a, b) => a - b),
+    preferredRows: [...new Set(preferred)].sort((a, b) => a - b),
     delayMs: Number(maxQueueDelayMicroseconds) / 1000,
   };
 }

@@ -2,7 +2,7 @@ import type { Call } from '../../../shared/infer/call.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import { Executor } from '../execute/executor.ts';
-import { closeGracefully } from './close-gracefully.ts';
+import { GracefulClose } from './close-gracefully.ts';
 import type { WaitingLine } from './open-requests.ts';
 import { OpenRequests } from './open-requests.ts';
 import type { PendingRequest } from './pending-request.ts';
@@ -11,23 +11,41 @@ import type { Scheduler, SchedulerOptions } from './scheduler.ts';
 
 /** One request is one run, in the order of arrival, whatever its rows. For models without dynamic batching. */
 export class DirectScheduler implements Scheduler, WaitingLine {
-  readonly #options: SchedulerOptions;
   readonly #open: OpenRequests;
   readonly #executor: Executor;
-  readonly #queue = new RequestQueue();
+  readonly #queue = new RequestQueue('');
+  readonly #end: GracefulClose;
 
   constructor(options: SchedulerOptions) {
-    this.#options = options;
-    this.#open = new OpenRequests(options);
-    this.#executor = new Executor({ ...options, open: this.#open }, () => this.#pump());
+    const open = new OpenRequests(options);
+    const executor = new Executor({ ...options, open }, () => this.#pump());
+    this.#open = open;
+    this.#executor = executor;
+    this.#end = new GracefulClose({
+      model: options.plan.model,
+      open,
+      executor,
+      clock: options.clock,
+      drain: () => {},
+      takeWaiting: () => this.#queue.take(this.#queue.count),
+    });
   }
 
   enqueue(request: InferRequest, call: Call): Promise<InferResponse> {
     return this.#open.admit(request, call, this);
   }
 
+  /** Models without dynamic batching have no queue policy. */
+  refusal(): undefined {
+    return undefined;
+  }
+
   pending(): number {
     return this.#queue.count;
+  }
+
+  open(): number {
+    return this.#open.count;
   }
 
   accept(item: PendingRequest): void {
@@ -39,11 +57,8 @@ export class DirectScheduler implements Scheduler, WaitingLine {
     this.#queue.remove(item);
   }
 
-  async close(graceMs: number): Promise<boolean> {
-    const empty = this.#open.close();
-    const parts = { model: this.#options.plan.model, open: this.#open, executor: this.#executor };
-    const takeWaiting = () => this.#queue.take(this.#queue.count);
-    return closeGracefully({ ...parts, clock: this.#options.clock }, empty, graceMs, takeWaiting);
+  close(graceMs: number): Promise<boolean> {
+    return this.#end.close(graceMs);
   }
 
   #pump(): void {

@@ -1,30 +1,36 @@
+import { InferError } from '../../../shared/errors.ts';
 import type { Call } from '../../../shared/infer/call.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse, ReleaseReason } from '../../../shared/infer/response.ts';
 import { Executor } from '../execute/executor.ts';
 import type { BatchLimits } from './batch-policy.ts';
 import { decide } from './batch-policy.ts';
-import { closeGracefully } from './close-gracefully.ts';
+import { GracefulClose } from './close-gracefully.ts';
+import { LeveledQueue } from './leveled-queue.ts';
 import type { WaitingLine } from './open-requests.ts';
 import { OpenRequests } from './open-requests.ts';
 import type { PendingRequest } from './pending-request.ts';
+import { QueueLevels } from './queue-levels.ts';
+import type { QueuePolicy } from './queue-policy.ts';
 import { RequestQueue } from './request-queue.ts';
 import type { Scheduler, SchedulerOptions } from './scheduler.ts';
+import { comesFirst, type RequestGroup, WaitingGroups } from './waiting-groups.ts';
 import { WaitEvidence } from './wait-evidence.ts';
 import { WakeTimer } from './wake-timer.ts';
 
 /** A group that may run now. */
 interface Release {
-  readonly group: RequestQueue;
+  readonly group: RequestGroup;
   readonly run: number;
   readonly reason: ReleaseReason;
 }
 
 /**
  * Lets requests wait for company, by the rules of batch-policy.ts. Requests that fit together form a group with its own
- * queue and its own age; whenever an instance is idle, the group whose oldest request has waited longest runs among those
- * that the policy releases. So order is kept within a group, and a group waits at most its delay, what came before it,
- * and a run.
+ * order and its own age; whenever an instance is idle, of the groups that the policy releases the one runs whose first
+ * request is the most urgent and has waited longest. Without a queue policy a group is first in, first out, and so it
+ * waits at most its delay, what came before it, and a run. With one (queue-policy.ts) its requests have levels and may
+ * run out of time.
  */
 export class DynamicBatchScheduler implements Scheduler, WaitingLine {
   readonly #options: SchedulerOptions;
@@ -32,18 +38,39 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
   readonly #open: OpenRequests;
   readonly #executor: Executor;
   readonly #evidence: WaitEvidence;
-  readonly #timer: WakeTimer;
-  readonly #groups = new Map<string, RequestQueue>();
-  #waiting = 0;
+  readonly #companyTimer: WakeTimer;
+  readonly #expiryTimer: WakeTimer;
+  readonly #levels: QueueLevels | undefined;
+  readonly #waiting: WaitingGroups;
+  readonly #end: GracefulClose;
   #draining = false;
 
-  constructor(options: SchedulerOptions, limits: BatchLimits) {
+  constructor(options: SchedulerOptions, limits: BatchLimits, policy?: QueuePolicy) {
+    const { clock } = options;
+    const levels = policy && new QueueLevels(policy);
     this.#options = options;
     this.#limits = limits;
     this.#open = new OpenRequests(options);
     this.#executor = new Executor({ ...options, open: this.#open }, () => this.#pump());
     this.#evidence = new WaitEvidence(limits.delayMs);
-    this.#timer = new WakeTimer(options.clock, limits.delayMs, () => this.#pump());
+    this.#companyTimer = new WakeTimer(clock, limits.delayMs, () => this.#pump());
+    this.#expiryTimer = new WakeTimer(clock, 1, () => this.#pump());
+    this.#levels = levels;
+    this.#waiting = new WaitingGroups(
+      limits.preferredRows[0] ?? limits.maxRows,
+      levels ? (key) => new LeveledQueue(key, levels) : (key) => new RequestQueue(key),
+    );
+    this.#end = new GracefulClose({
+      model: options.plan.model,
+      open: this.#open,
+      executor: this.#executor,
+      clock,
+      drain: () => {
+        this.#draining = true;
+        this.#pump();
+      },
+      takeWaiting: () => this.#waiting.takeAll(),
+    });
   }
 
   enqueue(request: InferRequest, call: Call): Promise<InferResponse> {
@@ -51,93 +78,108 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
   }
 
   pending(): number {
-    return this.#waiting;
+    return this.#waiting.count;
+  }
+
+  open(): number {
+    return this.#open.count;
+  }
+
+  refusal(call: Call): InferError | undefined {
+    return this.#levels?.refusal(this.#options.plan.model, call.priority);
   }
 
   accept(item: PendingRequest): void {
     this.#evidence.noteArrival(item.groupKey, item.enqueuedMs, this.#open.count > 1);
-    let group = this.#groups.get(item.groupKey);
-    if (!group) {
-      group = new RequestQueue();
-      this.#groups.set(item.groupKey, group);
-    }
-    group.push(item);
-    this.#waiting += 1;
+    const group = this.#waiting.add(item);
     this.#pump(group); // what was decided for other groups still holds
+    if (item.ticket) this.#awaitExpiry();
   }
 
   withdraw(item: PendingRequest): void {
-    const group = this.#groups.get(item.groupKey);
-    if (!group) return;
-    group.remove(item);
-    this.#waiting -= 1;
-    this.#forgetIfEmpty(item.groupKey, group);
+    this.#waiting.remove(item);
   }
 
   async close(graceMs: number): Promise<boolean> {
-    const empty = this.#open.close();
-    this.#draining = true;
-    this.#pump();
-    const parts = { model: this.#options.plan.model, open: this.#open, executor: this.#executor };
-    const clock = this.#options.clock;
-    const allClosed = await closeGracefully({ ...parts, clock }, empty, graceMs, () => this.#takeAll());
-    this.#timer.close();
+    const allClosed = await this.#end.close(graceMs);
+    this.#companyTimer.close();
+    this.#expiryTimer.close();
     return allClosed;
   }
 
-  #pump(only?: RequestQueue): void {
-    while (this.#waiting > 0 && this.#executor.idle) {
+  #pump(only?: RequestGroup): void {
+    if (this.#levels) this.#expire(this.#levels);
+    while (this.#waiting.count > 0 && this.#executor.idle) {
       const nowMs = this.#options.clock.now();
+      this.#promoteAged(nowMs);
       const release = this.#choose(nowMs, only);
       if (!release || !this.#executor.reserve()) return;
       const { group, run, reason } = release;
-      const oldest = group.head;
-      const members = group.take(run);
-      this.#waiting -= members.length;
-      if (oldest) {
-        this.#evidence.noteRelease(members.length, reason, nowMs - oldest.enqueuedMs);
-        this.#forgetIfEmpty(oldest.groupKey, group);
-      }
+      const waitedMs = nowMs - group.oldestMs;
+      const members = this.#waiting.take(group, run);
+      this.#evidence.noteRelease(members.length, reason, waitedMs);
+      this.#levels?.noteRun();
       this.#executor.start(members, reason);
     }
   }
 
+  /** Requests whose time in the queue is over leave it, or move behind the others. */
+  #expire(levels: QueueLevels): void {
+    if (levels.nextExpiryMs === Infinity) return;
+    const nowMs = this.#options.clock.now();
+    for (let expired = levels.takeExpired(nowMs); expired; expired = levels.takeExpired(nowMs)) {
+      const { item, group } = expired.ticket;
+      if (expired.delays) {
+        this.#waiting.update(group);
+      } else {
+        this.#waiting.remove(item);
+        this.#open.fail(item, expiryError(this.#options.plan.model, nowMs - item.enqueuedMs));
+      }
+    }
+    this.#awaitExpiry();
+  }
+
+  #awaitExpiry(): void {
+    const expiryMs = this.#levels?.nextExpiryMs ?? Infinity;
+    if (expiryMs === Infinity) return;
+    const nowMs = this.#options.clock.now();
+    this.#expiryTimer.arm(nowMs, expiryMs - nowMs);
+  }
+
+  #promoteAged(nowMs: number): void {
+    const group = this.#levels?.promoteAged(nowMs, this.#limits.maxRows);
+    if (group) this.#waiting.update(group);
+  }
+
   /** The group to run now; undefined when all of them are to wait, and then the timer is set. */
-  #choose(nowMs: number, only: RequestQueue | undefined): Release | undefined {
-    if (only) return this.#consider(only, nowMs);
-    let chosen: Release | undefined;
-    for (const group of this.#groups.values()) {
-      const release = this.#consider(group, nowMs);
-      if (release && (!chosen || ageOf(release.group, nowMs) > ageOf(chosen.group, nowMs))) chosen = release;
+  #choose(nowMs: number, only: RequestGroup | undefined): Release | undefined {
+    const first = only ?? this.#waiting.first;
+    let chosen = first && this.#consider(first, nowMs);
+    if (chosen || only) return chosen;
+    // In the order of arrival the first group is the oldest: where its delay is not over, no other's is.
+    for (const group of this.#levels ? this.#waiting.all : this.#waiting.ripe) {
+      if (group === first || (chosen && comesFirst(chosen.group, group))) continue;
+      chosen = this.#consider(group, nowMs) ?? chosen;
     }
     return chosen;
   }
 
-  #consider(group: RequestQueue, nowMs: number): Release | undefined {
+  #consider(group: RequestGroup, nowMs: number): Release | undefined {
     if (group.count === 0) return undefined;
-    if (!this.#executor.mergeable) return { group, run: 1, reason: 'direct' };
+    const { maxRows } = this.#limits;
+    if (maxRows === 1 || !this.#executor.mergeable) return { group, run: 1, reason: 'direct' };
     const decision = decide(group, nowMs, this.#limits, {
       patient: this.#evidence.patient,
       draining: this.#draining,
-      othersWait: this.#waiting > group.count,
+      othersWait: this.#waiting.count > group.count,
     });
     if ('run' in decision) return { group, ...decision };
-    this.#timer.arm(nowMs, decision.waitMs);
+    this.#companyTimer.arm(nowMs, decision.waitMs);
     return undefined;
-  }
-
-  #forgetIfEmpty(key: string, group: RequestQueue): void {
-    if (group.count === 0 && key !== '') this.#groups.delete(key); // '' is the only group of models of fixed shapes
-  }
-
-  #takeAll(): PendingRequest[] {
-    const all = [...this.#groups.values()].flatMap((group) => group.take(group.count));
-    this.#groups.clear();
-    this.#waiting = 0;
-    return all;
   }
 }
 
-function ageOf(group: RequestQueue, nowMs: number): number {
-  return group.head ? nowMs - group.head.enqueuedMs : 0;
+function expiryError(model: string, waitedMs: number): InferError {
+  const text = `Request timeout expired: model '${model}' did not begin to run it within ${Math.round(waitedMs)} ms`;
+  return new InferError('UNAVAILABLE', text, { refusedAt: 'queue' });
 }

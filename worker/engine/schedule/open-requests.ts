@@ -1,6 +1,7 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { Call } from '../../../shared/infer/call.ts';
 import type { ModelStats } from '../../../shared/infer/model-stats.ts';
+import { NotServed } from '../../../shared/infer/not-served.ts';
 import { type InferRequest, rowsOf } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import { assertRequestFits } from '../../../shared/infer/validate-request.ts';
@@ -15,6 +16,8 @@ import { PendingRequest } from './pending-request.ts';
 /** Where admitted requests wait. */
 export interface WaitingLine {
   pending(): number;
+  /** Why the model's queue policy lets no such request in; undefined when it does. */
+  refusal(call: Call): InferError | undefined;
   accept(item: PendingRequest): void;
   /** The item, which was accepted and not put into a batch since, is not waited for any more. */
   withdraw(item: PendingRequest): void;
@@ -56,7 +59,7 @@ export class OpenRequests {
       assertRequestFits(this.#plan.contract, request);
       const inputs = orderInputs(this.#plan, request.inputs);
       const rows = rowsOf(this.#plan.batched, inputs);
-      this.#assertRoom(line.pending());
+      this.#assertRoom(line, call);
       const nowMs = this.#clock.now();
       if (call.error === undefined && call.deadlineMs <= nowMs) call.cancel(deadlineError(call));
       if (call.error) {
@@ -86,22 +89,20 @@ export class OpenRequests {
     item.reject(error);
   }
 
-  /** Refuses requests from now on. Resolves when those in hand are settled. */
-  close(): Promise<void> {
+  /** Refuses requests from now on. Calls back when the last in hand is settled, if there are any. */
+  close(onEmpty: () => void): void {
     this.#closing = true;
-    if (this.#count === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#onEmpty = resolve;
-    });
+    this.#onEmpty = onEmpty;
   }
 
-  #assertRoom(waiting: number): void {
-    if (this.#closing) throw new InferError('UNAVAILABLE', `model '${this.#plan.model}' is being unloaded`);
-    if (waiting < this.#maxQueueSize) return;
-    const text = `Exceeds maximum queue size: ${this.#maxQueueSize} requests wait for model '${this.#plan.model}'`;
-    const error = new InferError('RESOURCE_EXHAUSTED', text);
-    this.#stats.recordFailure(error);
-    throw error;
+  #assertRoom(line: WaitingLine, call: Call): void {
+    if (this.#closing) throw new NotServed('UNAVAILABLE', `model '${this.#plan.model}' is being unloaded`);
+    if (line.pending() >= this.#maxQueueSize) {
+      const text = `Exceeds maximum queue size: ${this.#maxQueueSize} requests wait for model '${this.#plan.model}'`;
+      throw new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
+    }
+    const refusal = line.refusal(call);
+    if (refusal) throw refusal;
   }
 
   #abandon(item: PendingRequest, line: WaitingLine, error: InferError): void {

@@ -3,6 +3,7 @@ import type { Call } from '../../../shared/infer/call.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import type { Ticket } from './ticket.ts';
 
 /** The batch that a request runs in. */
 export interface OwnBatch {
@@ -27,6 +28,8 @@ export class PendingRequest {
   readonly reject: (error: InferError) => void;
   settled = false;
   batch: OwnBatch | undefined;
+  /** Its place in a queue with levels, while it waits in one. */
+  ticket: Ticket | undefined;
   next: PendingRequest | undefined;
   previous: PendingRequest | undefined;
 

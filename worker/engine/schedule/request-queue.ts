@@ -1,14 +1,31 @@
 import type { PendingRequest } from './pending-request.ts';
+import type { RequestGroup } from './waiting-groups.ts';
 
 /** First in, first out, as a list through the requests themselves: any of them can leave at once. */
-export class RequestQueue {
+export class RequestQueue implements RequestGroup {
+  readonly key: string;
+  readonly rank = 0;
+  heapIndex = -1;
+  ripe = false;
   #head: PendingRequest | undefined;
   #tail: PendingRequest | undefined;
   #rows = 0;
   #count = 0;
 
+  constructor(key: string) {
+    this.key = key;
+  }
+
   get head(): PendingRequest | undefined {
     return this.#head;
+  }
+
+  get oldestMs(): number {
+    return this.#head?.enqueuedMs ?? Infinity;
+  }
+
+  get firstMs(): number {
+    return this.oldestMs;
   }
 
   /** Rows of all waiting requests. */

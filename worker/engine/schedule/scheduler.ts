@@ -13,12 +13,15 @@ import type { DeadlineSweep } from './deadline-sweep.ts';
 export interface Scheduler {
   /**
    * Settles with the response, or rejects with an InferError: at once when the request does not fit the model
-   * (INVALID_ARGUMENT), the queue is full (RESOURCE_EXHAUSTED) or the scheduler is closing (UNAVAILABLE), and as soon
-   * as the call is cancelled. The request belongs to the scheduler until its run is over, which may be later.
+   * (INVALID_ARGUMENT), the queue is full (RESOURCE_EXHAUSTED, or UNAVAILABLE by the model's queue policy) or the
+   * scheduler is closing (UNAVAILABLE), and as soon as the call is cancelled or the policy's time to wait is over. The
+   * request belongs to the scheduler until its run is over, which may be later.
    */
   enqueue(request: InferRequest, call: Call): Promise<InferResponse>;
   /** Requests that wait and do not run yet. */
   pending(): number;
+  /** Requests taken in and not answered yet, whether they wait or run. */
+  open(): number;
   /**
    * Takes nothing more, runs what waits for at most `graceMs`, fails the rest with UNAVAILABLE, closes the instances.
    * False when a run did not stop and its instance is still in use.
@@ -34,6 +37,8 @@ export interface SchedulerOptions {
   readonly stats: ModelStats;
   /** Most requests that may wait. */
   readonly maxQueueSize: number;
+  /** Answers leave in the order in which their requests began to run. */
+  readonly preserveOrdering: boolean;
   /** Shared by all models of the engine. */
   readonly slots: RunSlots;
   /** Shared by all models of the engine. */

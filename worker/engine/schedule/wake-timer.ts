@@ -1,5 +1,8 @@
 import type { Clock } from '../../../shared/runtime/clock.ts';
 
+/** Node takes a longer one for 1 ms. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** One timer that calls back at the earliest of the times it was armed for, perhaps too early, never again after that. */
 export class WakeTimer {
   readonly #clock: Clock;
@@ -29,7 +32,7 @@ export class WakeTimer {
         this.#cancel = undefined;
         this.#callback();
       },
-      Math.max(waitMs, this.#shortestMs),
+      Math.min(Math.max(waitMs, this.#shortestMs), LONGEST_TIMER_MS),
     );
   }
 

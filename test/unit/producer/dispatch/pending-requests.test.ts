@@ -15,6 +15,8 @@ function pending(sequence: number): PendingRequest & { readonly outcomes: unknow
     rows: 1,
     bytes: 10,
     bundle: '',
+    queueVersion: '',
+    resends: 0,
     queued: false,
     settled: false,
     resolve: (value) => outcomes.push(value),

@@ -23,7 +23,7 @@ function ready(name: string, version: string): AnnouncedModel {
 }
 
 function worker(id: string, models: AnnouncedModel[], draining = false): WorkerRecord {
-  return { id, host: 'h', pid: 1, draining, models };
+  return { id, host: 'h', pid: 1, draining, controlled: false, models };
 }
 
 const broken: AnnouncedModel = { name: 'm', version: '1', state: 'UNAVAILABLE', reason: 'no memory' };

@@ -54,6 +54,20 @@ describe('ModelStats', () => {
     expect(stats.fail).toEqual({ count: 1, ns: 7000 });
   });
 
+  it('counts a request that a queue policy turned away while it waited as rejected', () => {
+    const stats = new ModelStats('m', '1');
+    stats.recordFailure(new InferError('UNAVAILABLE', '', { refusedAt: 'queue' }), 7);
+    expect(stats.failures).toEqual({ REJECTED: 1, CANCELED: 0, BACKEND: 0, OTHER: 0 });
+    expect(stats.fail).toEqual({ count: 1, ns: 7000 });
+  });
+
+  it.each(['UNAVAILABLE', 'RESOURCE_EXHAUSTED'] as const)('counts %s at entry nowhere', (code) => {
+    const stats = new ModelStats('m', '1');
+    stats.recordFailure(new InferError(code, '', { refusedAt: 'entry' }), 7);
+    expect(stats.failures).toEqual({ REJECTED: 0, CANCELED: 0, BACKEND: 0, OTHER: 0 });
+    expect(stats.fail).toEqual({ count: 0, ns: 0 });
+  });
+
   it('remembers when the last inference was, and is 0 before', () => {
     const stats = new ModelStats('m', '1');
     expect(stats.lastInferenceMs).toBe(0);

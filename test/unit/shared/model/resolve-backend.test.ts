@@ -33,6 +33,15 @@ describe('resolveBackend', () => {
     expect(resolve('', ['net.bin'], 'm.onnxruntime')).toMatchObject({ ...ONNX, name: 'm.onnxruntime' });
   });
 
+  it('gives an ensemble its name and neither backend nor file', () => {
+    expect(resolve('platform: "ensemble" ensemble_scheduling { }', [])).toMatchObject({
+      name: 'm',
+      platform: 'ensemble',
+      backend: '',
+      defaultModelFilename: '',
+    });
+  });
+
   it.each([
     ['name: "other"', [], 'INVALID_ARGUMENT', 'model "m": the config has name "other"; the name must be that of'],
     [
@@ -46,8 +55,20 @@ describe('resolveBackend', () => {
     ['', ['model.plan'], 'UNIMPLEMENTED', 'backend "tensorrt" is not supported'],
     ['', ['model.savedmodel'], 'UNIMPLEMENTED', 'backend "tensorflow" is not supported'],
     ['', ['model.py'], 'UNIMPLEMENTED', 'backend "python" is not supported'],
-    ['platform: "ensemble"', [], 'UNIMPLEMENTED', 'ensembles are not supported yet'],
-    ['ensemble_scheduling { }', ['model.onnx'], 'UNIMPLEMENTED', 'ensembles are not supported yet'],
+    ['platform: "ensemble"', [], 'INVALID_ARGUMENT', 'needs ensemble_scheduling with the steps'],
+    ['ensemble_scheduling { }', [], 'INVALID_ARGUMENT', 'goes with platform "ensemble", the config has none'],
+    [
+      'platform: "onnxruntime_onnx" ensemble_scheduling { }',
+      ['model.onnx'],
+      'INVALID_ARGUMENT',
+      'goes with platform "ensemble", the config has "onnxruntime_onnx"',
+    ],
+    [
+      'platform: "ensemble" backend: "onnxruntime" ensemble_scheduling { }',
+      [],
+      'INVALID_ARGUMENT',
+      'goes without a backend, the config has "onnxruntime"',
+    ],
     [
       'backend: "onnxruntime" platform: "tensorrt_plan"',
       [],

@@ -9,12 +9,6 @@ function problemsOf(text: string): string[] {
 describe('findUnsupportedFields', () => {
   it.each([
     ['sequence_batching { }', 'sequence_batching'],
-    ['ensemble_scheduling { }', 'ensemble_scheduling'],
-    ['dynamic_batching { preserve_ordering: true }', 'dynamic_batching.preserve_ordering'],
-    ['dynamic_batching { priority_levels: 1 }', 'dynamic_batching.priority_levels'],
-    ['dynamic_batching { default_priority_level: 1 }', 'dynamic_batching.default_priority_level'],
-    ['dynamic_batching { default_queue_policy { max_queue_size: 3 } }', 'dynamic_batching.default_queue_policy'],
-    ['dynamic_batching { priority_queue_policy { key: 1 value { } } }', 'dynamic_batching.priority_queue_policy'],
     ['input { name: "x" allow_ragged_batch: true }', 'input "x": allow_ragged_batch'],
     ['batch_input { kind: BATCH_ELEMENT_COUNT }', 'batch_input'],
     ['batch_output { target_name: "y" }', 'batch_output'],
@@ -37,7 +31,6 @@ describe('findUnsupportedFields', () => {
     ['model_operations { op_library_filename: "x.so" }', 'model_operations'],
     ['model_transaction_policy { decoupled: true }', 'model_transaction_policy.decoupled'],
     ['model_repository_agents { agents { name: "a" } }', 'model_repository_agents'],
-    ['response_cache { enable: true }', 'response_cache.enable'],
     ['runtime: "x"', 'runtime'],
     ['model_metrics { metric_control { } }', 'model_metrics'],
     ['metric_tags { key: "a" value: "b" }', 'metric_tags'],

@@ -17,6 +17,11 @@ describe('validateModelConfig', () => {
     'max_batch_size: 8 dynamic_batching { }',
     'max_batch_size: 8 dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 100 }',
     'max_batch_size: 8 dynamic_batching { default_queue_policy { timeout_action: REJECT } }',
+    'dynamic_batching { default_queue_policy { timeout_action: DELAY default_timeout_microseconds: 5 max_queue_size: 3 } }',
+    'dynamic_batching { priority_levels: 3 default_priority_level: 2 priority_queue_policy { key: 3 value { } } }',
+    'dynamic_batching { preserve_ordering: true priority_levels: 1 default_priority_level: 1 }',
+    'dynamic_batching { preserve_ordering: true default_queue_policy { timeout_action: DELAY } }',
+    'dynamic_batching { preserve_ordering: true default_queue_policy { default_timeout_microseconds: 5 } }',
     input('dims: [ 3, -1 ]'),
     input('dims: [ ]'),
     input('dims: [ 1 ] reshape { }'),
@@ -99,6 +104,27 @@ describe('validateModelConfig', () => {
       'dynamic_batching { preserve_ordering: true ' +
         'default_queue_policy { timeout_action: DELAY default_timeout_microseconds: 1 } }',
       'dynamic_batching: preserve_ordering does not go with timeout_action DELAY',
+    ],
+    [
+      'dynamic_batching { preserve_ordering: true priority_levels: 1 default_priority_level: 1 ' +
+        'priority_queue_policy { key: 1 value { timeout_action: DELAY default_timeout_microseconds: 1 } } }',
+      'dynamic_batching: preserve_ordering does not go with timeout_action DELAY',
+    ],
+    [
+      'dynamic_batching { priority_levels: 2 }',
+      'dynamic_batching.default_priority_level: expected a level from 1 to priority_levels (2), got 0',
+    ],
+    [
+      'dynamic_batching { default_priority_level: 1 }',
+      'dynamic_batching: default_priority_level means nothing without priority_levels',
+    ],
+    [
+      'dynamic_batching { priority_queue_policy { key: 1 value { max_queue_size: 1 } } }',
+      'dynamic_batching: priority_queue_policy means nothing without priority_levels',
+    ],
+    [
+      'dynamic_batching { default_queue_policy { timeout_action: 7 } }',
+      'timeout_action: 7 has no meaning; known are REJECT, DELAY',
     ],
     ['default_model_filename: "../../x.onnx"', 'default_model_filename: expected the name of a file inside'],
     ['default_model_filename: "/x.onnx"', 'default_model_filename: expected the name of a file inside'],

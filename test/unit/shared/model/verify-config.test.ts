@@ -99,11 +99,24 @@ describe('verifyModelConfig', () => {
     ]);
   });
 
-  it('names inputs that are missing or that do not exist', () => {
+  it('writes down the input that is missing', () => {
+    expect(problemsOf(`max_batch_size: 8 ${SCALE} ${SCORES}`)).toEqual([
+      'input "image" of the model file is missing in the config; ' +
+        'add input { name: "image" data_type: TYPE_FP32 dims: [ 3, -1, -1 ] }',
+    ]);
+  });
+
+  it('takes an input under a misspelt name for that input, once', () => {
     const images = 'input { name: "images" data_type: TYPE_FP32 dims: [ 3, -1, -1 ] }';
     expect(problemsOf(`max_batch_size: 8 ${images} ${SCALE} ${SCORES}`)).toEqual([
-      'input "image" of the model file is missing in the config',
-      'input "images" is not in the model file, whose inputs are image, scale; did you mean "image"?',
+      'input "images" is not in the model file, whose inputs are image, scale; set name: "image"',
+    ]);
+  });
+
+  it('says of a tensor that resembles none to leave it out', () => {
+    const other = 'output { name: "logits" data_type: TYPE_FP32 dims: 10 }';
+    expect(problemsOf(`max_batch_size: 8 ${IMAGE} ${SCALE} ${SCORES} ${other}`)).toEqual([
+      'output "logits" is not in the model file, whose outputs are scores, label; remove the output',
     ]);
   });
 

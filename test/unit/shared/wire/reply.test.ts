@@ -19,6 +19,18 @@ describe('a reply frame', () => {
     expect(decoded[2]).toMatchObject({ sequence: 3, response: { outputs: [] } });
   });
 
+  it.each(['entry', 'queue'] as const)('carries that a request was refused at the %s', (refusedAt) => {
+    const frame = encodeReplies([{ sequence: 1, error: new InferError('UNAVAILABLE', 'full', { refusedAt }) }]);
+    expect(decodeReplies(frame)[0]).toMatchObject({ error: { code: 'UNAVAILABLE', refusedAt } });
+  });
+
+  it('ignores a place of refusal that it does not know', () => {
+    const { header, sections } = decodeFrame(encodeReplies([{ sequence: 1, error: new InferError('INTERNAL', 'x') }]));
+    const text = JSON.stringify(header).replace('"message"', '"refusedAt":"moon","message"');
+    const [reply] = decodeReplies(encodeFrame(JSON.parse(text) as object, sections));
+    expect(reply).toMatchObject({ error: { refusedAt: undefined } });
+  });
+
   it('takes no cause along, which may hold anything', () => {
     const error = new InferError('INTERNAL', 'failed', { cause: new Error('/secret/path') });
     expect(encodeReplies([{ sequence: 1, error }]).toString()).not.toContain('secret');

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { fetchConcurrency } from '../../../../worker/consumer/fetch-policy.ts';
+import { createReadyModel } from '../../../../shared/model/create-ready-model.ts';
+import { parseModelConfig } from '../../../../shared/model/parse-config.ts';
+import { fetchConcurrency, fetchLimitsOf, fetchPolicyOf } from '../../../../worker/consumer/fetch-policy.ts';
 
-const limits = { targetRows: 128, maxBytes: 1000 };
+const limits = { targetRows: 128, maxBytes: 1000, maxBundles: 64 };
 
 describe('how many bundles a worker fetches', () => {
   it('is few when bundles are full and many when they hold one request', () => {
@@ -20,6 +22,36 @@ describe('how many bundles a worker fetches', () => {
   });
 
   it('is never below one', () => {
-    expect(fetchConcurrency({ bundles: 0, rows: 0, bytes: 0 }, 0, { targetRows: 0, maxBytes: 0 })).toBe(1);
+    expect(fetchConcurrency({ bundles: 0, rows: 0, bytes: 0 }, 0, { ...limits, targetRows: 0, maxBytes: 0 })).toBe(1);
+  });
+});
+
+describe('how much a worker holds of a model', () => {
+  const model = (text: string) => {
+    const config = parseModelConfig(`name: "m" ${text}`, 'config.pbtxt');
+    const files = { names: [], read: () => Promise.reject(new Error('none')) };
+    return createReadyModel({ config, version: '1', versions: ['1'], labels: new Map(), files });
+  };
+  const limitsOf = (text: string) => fetchLimitsOf(model(text), 128, 1000);
+
+  it('is what any model gets, or four batches, without a queue policy', () => {
+    expect(limitsOf('')).toEqual({ targetRows: 128, maxBytes: 1000, maxBundles: 64 });
+    expect(limitsOf('max_batch_size: 64 dynamic_batching { }')).toMatchObject({ targetRows: 256, maxBundles: 64 });
+    expect(fetchPolicyOf(model('dynamic_batching { max_queue_delay_microseconds: 5 }'))).toBeUndefined();
+  });
+
+  it('is more with priorities, so that there is something to choose from', () => {
+    const text = 'max_batch_size: 4 dynamic_batching { priority_levels: 2 default_priority_level: 1 }';
+    expect(limitsOf(text)).toMatchObject({ targetRows: 512, maxBundles: 512 });
+    expect(fetchPolicyOf(model(text))).toMatchObject({ levels: 2 });
+  });
+
+  it('is enough for the queues of all levels to be full, within a bound', () => {
+    const policy = 'default_queue_policy { max_queue_size: 100 } priority_levels: 3 default_priority_level: 1';
+    expect(limitsOf(`max_batch_size: 4 dynamic_batching { ${policy} }`)).toMatchObject({ targetRows: 2400 });
+    const own = 'priority_queue_policy { key: 1 value { max_queue_size: 50 } }';
+    expect(limitsOf(`max_batch_size: 4 dynamic_batching { ${policy} ${own} }`)).toMatchObject({ targetRows: 2000 });
+    const huge = 'default_queue_policy { max_queue_size: 4000000000 }';
+    expect(limitsOf(`dynamic_batching { ${huge} }`)).toMatchObject({ targetRows: 4096, maxBundles: 4096 });
   });
 });

@@ -3,7 +3,7 @@ import type { GraphTensor } from '../../../../shared/model/graph-tensor.ts';
 import { assertTensorData } from '../../../../shared/tensor/byte-length.ts';
 import type { Datatype } from '../../../../shared/tensor/datatype.ts';
 import type { Tensor } from '../../../../shared/tensor/tensor.ts';
-import { shownNames, shownText } from '../../../../shared/tensor/text.ts';
+import { shownNames, shownShape, shownText } from '../../../../shared/tensor/text.ts';
 
 /**
  * Checks what must hold before native code sees a tensor: the declared datatype, and as many bytes as shape and datatype
@@ -46,6 +46,42 @@ export function repeatedOutput(name: string): InferError {
 
 export function noOutputs(): InferError {
   return refusal('no output is asked for');
+}
+
+/**
+ * What a failed run tells the client. ONNX Runtime does not compare dimensions that the model file calls by one name, and
+ * a run in which they differ mostly fails somewhere inside with a text that names no input. That is the client's mistake,
+ * not ours. It is looked for after the failure only: a file may use a name carelessly, and then the run goes well.
+ */
+export function explainFailure(
+  error: InferError,
+  inputs: readonly Tensor[],
+  declared: readonly GraphTensor[],
+): InferError {
+  if (error.code !== 'INTERNAL') return error;
+  const message = unequalDims(inputs, declared);
+  return message === undefined ? error : new InferError('INVALID_ARGUMENT', message, { cause: error });
+}
+
+function unequalDims(inputs: readonly Tensor[], declared: readonly GraphTensor[]): string | undefined {
+  const seen = new Map<string, { readonly tensor: Tensor; readonly size: number }>();
+  for (const tensor of inputs) {
+    const symbols = declared.find(({ name }) => name === tensor.name)?.symbols ?? [];
+    for (const [axis, symbol] of symbols.entries()) {
+      const size = tensor.shape[axis];
+      if (symbol === '' || size === undefined) continue;
+      const first = seen.get(symbol);
+      if (!first) seen.set(symbol, { tensor, size });
+      else if (first.size !== size) return unequalText(symbol, first.tensor, tensor);
+    }
+  }
+  return undefined;
+}
+
+function unequalText(symbol: string, one: Tensor, other: Tensor): string {
+  const [first, second] = [one, other].map(({ name, shape }) => `${name} ${shownShape(shape)}`);
+  const which = one === other ? `input ${first ?? ''} has` : `inputs ${first ?? ''} and ${second ?? ''} have`;
+  return `${which} different sizes of "${shownText(symbol)}", which must be equal`;
 }
 
 function refusal(message: string): InferError {

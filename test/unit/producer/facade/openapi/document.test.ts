@@ -103,6 +103,7 @@ describe('the OpenAPI document', () => {
     const own = ['/openapi.json', '/docs'];
     const served = routes
       .filter((route) => !route.startsWith('head ') && !own.some((path) => route.includes(` ${path}`)))
+      .filter((route) => !route.endsWith('/*')) // names with slashes, which are refused
       .map((route) => route.replace(/:(\w+)(?:\(.*?\)(?=\/|$))?/g, '{$1}'));
     const described = listOperations([]).map(({ method, path }) => `${method} ${path}`);
     expect(described.sort()).toEqual([...new Set(served)].sort());

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeInferRequest, encodeInferResponse } from '../../../../../producer/facade/triton-http/codec.ts';
 import { HeadCache } from '../../../../../producer/facade/triton-http/head-cache.ts';
+import { joinedBody } from '../../../../../producer/http/send-body.ts';
 import { Admission } from '../../../../../producer/service/admission.ts';
 import { SharedMemory } from '../../../../../producer/service/shared-memory.ts';
 import { Call } from '../../../../../shared/infer/call.ts';
@@ -88,8 +89,9 @@ async function answerOf(list: readonly Case[], options: Options): Promise<Map<st
   const decoded = decodeInferRequest(body, String(jsonLength), model, '', new HeadCache(), memory);
   const response = await new FakeDispatcher([model]).infer(decoded.request, new Call('1', 0, Infinity));
   const answer = encodeInferResponse(response, decoded, model);
-  if (!options.bareWords) JSON.parse(answer.body.toString('utf8', 0, answer.jsonLength));
-  return decodeAnswer(answer.body, answer.jsonLength ?? answer.body.length);
+  const answered = joinedBody(answer.body);
+  if (!options.bareWords) JSON.parse(answered.toString('utf8', 0, answer.jsonLength));
+  return decodeAnswer(answered, answer.jsonLength ?? answered.length);
 }
 
 function identityOf(list: readonly Case[]): ReadyModel {

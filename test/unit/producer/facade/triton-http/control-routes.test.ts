@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ModelStats } from '../../../../../shared/infer/model-stats.ts';
 import { FakeDispatcher, fakeModel } from '../../../../support/fake-dispatcher.ts';
 import { errorText, testApp } from '../../../../support/http-app.ts';
+import { listen, RawConnection } from '../../../../support/raw-http.ts';
 
 let dispatcher: FakeDispatcher;
 let app: FastifyInstance;
@@ -204,5 +205,20 @@ describe('control calls', () => {
     expect((await change({ origin: 'https://elsewhere.example' })).statusCode).toBe(403);
     expect((await change({ 'sec-fetch-site': 'cross-site' })).statusCode).toBe(403);
     expect((await change({ host: 'localhost:8000', origin: 'http://localhost:8000' })).statusCode).toBe(200);
+  });
+
+  test('are refused to a page that reached this machine by a name of its own', async () => {
+    const connection = new RawConnection(await listen(app));
+    for (const [host, status] of [
+      ['rebound.example', 403],
+      ['localhost', 200],
+    ] as const) {
+      connection.clear();
+      connection.send(
+        `POST /v2/logging HTTP/1.1\r\nHost: ${host}\r\nOrigin: http://${host}\r\nContent-Length: 2\r\n\r\n{}`,
+      );
+      await connection.until(new RegExp(`^HTTP/1.1 ${status} `));
+    }
+    connection.socket.destroy();
   });
 });

@@ -149,8 +149,15 @@ describe('raw binary requests', () => {
   });
 
   test('put the length in front of a single BYTES element', async () => {
-    const response = await postInfer(fixture.app, 'id_bytes', Buffer.from('hello'), { headers: raw });
+    const response = await postInfer(fixture.app, 'id_one_text', Buffer.from('hello'), { headers: raw });
     expect(splitAnswer(response).tail).toEqual(bytesOf(['hello']));
+  });
+
+  test('with BYTES are refused by a model that takes any number of elements', async () => {
+    for (const model of ['id_bytes', 'id_nobatch_bytes']) {
+      const text = await fixture.refused(model, Buffer.from('hello'), { headers: raw });
+      expect(text).toContain('a raw binary request can hold one BYTES element only');
+    }
   });
 
   test('are refused when the shape cannot be told', async () => {

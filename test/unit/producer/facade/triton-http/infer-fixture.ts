@@ -59,6 +59,10 @@ function models() {
       inputs: [fakeSpec('x', 'BYTES', [-1])],
       outputs: [fakeSpec('y', 'BYTES', [-1])],
     }),
+    fakeIdentity('id_one_text', 'BYTES', {
+      inputs: [fakeSpec('x', 'BYTES', [-1, 1])],
+      outputs: [fakeSpec('y', 'BYTES', [-1, 1])],
+    }),
     fakeModel('scalar', { maxBatchSize: 0, outputs: [fakeSpec('y', 'FP32', [])] }),
     fakeModel('two_in', {
       inputs: [fakeSpec('a', 'FP32', [-1, 4]), fakeSpec('b', 'INT32', [-1, 2], { optional: true })],

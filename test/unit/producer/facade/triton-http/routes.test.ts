@@ -86,6 +86,7 @@ describe('metadata', () => {
       extensions: [
         'classification',
         'model_repository',
+        'schedule_policy',
         'model_configuration',
         'system_shared_memory',
         'cuda_shared_memory',

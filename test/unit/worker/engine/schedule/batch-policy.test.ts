@@ -6,11 +6,11 @@ import { decide } from '../../../../../worker/engine/schedule/batch-policy.ts';
 const LIMITS: BatchLimits = { maxRows: 8, preferredRows: [8], delayMs: 10 };
 const MOOD: Mood = { patient: true, draining: false, othersWait: false };
 
-/** A group of requests with these rows, the first of which arrived at 0. */
-function group(rows: readonly number[], ages: readonly number[] = rows.map(() => 0)) {
+/** A group of requests with these rows, the oldest of which arrived at 0. */
+function group(rows: readonly number[]) {
   let head: WaitingView | undefined;
-  for (let i = rows.length - 1; i >= 0; i -= 1) head = { rows: rows[i]!, enqueuedMs: ages[i]!, next: head };
-  return { head, rows: rows.reduce((sum, count) => sum + count, 0) };
+  for (let i = rows.length - 1; i >= 0; i -= 1) head = { rows: rows[i]!, next: head };
+  return { head, oldestMs: 0, rows: rows.reduce((sum, count) => sum + count, 0) };
 }
 
 const ones = (count: number) => group(new Array<number>(count).fill(1));

@@ -33,7 +33,7 @@ describe('DynamicBatchScheduler, for any course of events', () => {
   it('answers everyone with their own rows, in batches of one shape within the maximum, in order', async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(event, { maxLength: 40 }),
+        fc.array(event, { maxLength: 60, size: 'max' }),
         fc.integer({ min: 1, max: 2 }),
         async (events, instances) => {
           const parts = schedulerParts({ plan: modelPlan({ maxRows: MAX_ROWS }), instances });

@@ -177,6 +177,38 @@ describe('DynamicBatchScheduler', () => {
     expect(instance.batches.at(-1)).toEqual([2, 3]);
   });
 
+  it('runs a full batch while an older request of another shape still waits for company', async () => {
+    const { send, clock, instance } = create({ maxRows: 2, delayMs: 10 });
+    send([1, 1]);
+    clock.advance(1);
+    send([2, 2], 2);
+    for (const value of [3, 4]) send([value]);
+    clock.advance(4);
+    instance.runs[0]!.finish();
+    await settle();
+    expect(instance.batches[1]).toEqual([3, 4]);
+  });
+
+  it('answers a lone request within the delay when the instance has just finished (C09)', async () => {
+    const { send, clock, instance } = create({ delayMs: 200 });
+    send([1, 1, 1, 1, 1, 1, 1, 1]);
+    instance.runs[0]!.finish();
+    await settle();
+    send([2]);
+    clock.advance(200);
+    expect(instance.batches[1]).toEqual([2]);
+  });
+
+  it('does not let a lone request wait a second time after a long batch (C09)', async () => {
+    const { send, clock, instance } = create({ delayMs: 200 });
+    send([1, 1, 1, 1, 1, 1, 1, 1]);
+    send([2]);
+    clock.advance(1000);
+    instance.runs[0]!.finish();
+    await settle();
+    expect(instance.batches[1]).toEqual([2]);
+  });
+
   it('uses one timer for any number of waiting requests', () => {
     const { send, clock } = create({ maxRows: 100 });
     for (let i = 0; i < 50; i += 1) send([i], 1);
@@ -184,14 +216,15 @@ describe('DynamicBatchScheduler', () => {
     expect(clock.timers).toBe(1);
   });
 
-  it('refuses a request above the bound of the queue and names the bound', async () => {
-    const { send } = create({}, { maxQueueSize: 2 });
+  it('refuses a request above the bound of the queue, names the bound, and counts it nowhere', async () => {
+    const { send, stats } = create({}, { maxQueueSize: 2 });
     send([1]);
     send([2]);
     await expect(send([3]).result).rejects.toMatchObject({
       code: 'RESOURCE_EXHAUSTED',
       message: expect.stringContaining('2') as string,
     });
+    expect(stats.fail.count).toBe(0);
   });
 
   it('refuses more rows than the maximum and names it', async () => {

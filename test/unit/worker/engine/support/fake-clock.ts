@@ -20,6 +20,11 @@ export class FakeClock implements Clock {
     return this.#timers.size;
   }
 
+  /** Moves time while nothing runs, as a blocked event loop does. */
+  stall(ms: number): void {
+    this.#nowMs += ms;
+  }
+
   /** Moves time and calls what becomes due, in order. */
   advance(ms: number): void {
     const endMs = this.#nowMs + ms;

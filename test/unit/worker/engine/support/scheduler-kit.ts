@@ -18,7 +18,14 @@ export interface SchedulerParts extends SchedulerOptions {
 }
 
 export function schedulerParts(
-  overrides: { plan?: ModelPlan; instances?: number; slots?: RunSlots; maxQueueSize?: number; clock?: FakeClock } = {},
+  overrides: {
+    plan?: ModelPlan;
+    instances?: number;
+    slots?: RunSlots;
+    maxQueueSize?: number;
+    clock?: FakeClock;
+    preserveOrdering?: boolean;
+  } = {},
 ): SchedulerParts {
   const clock = overrides.clock ?? new FakeClock();
   return {
@@ -26,6 +33,7 @@ export function schedulerParts(
     instances: Array.from({ length: overrides.instances ?? 1 }, () => new FakeInstance()),
     stats: new ModelStats('m', '1'),
     maxQueueSize: overrides.maxQueueSize ?? 100,
+    preserveOrdering: overrides.preserveOrdering ?? false,
     slots: overrides.slots ?? new RunSlots(8),
     deadlines: new DeadlineSweep(clock),
     clock,
@@ -39,6 +47,6 @@ export function request(values: readonly number[], columns = 1, outputs: readonl
   return { id: '', model: 'm', version: '', inputs: [floats('x', shape, values)], outputs, parameters: NO_PARAMETERS };
 }
 
-export function callAt(clock: FakeClock, timeoutMs = Infinity): Call {
-  return new Call('call', clock.now(), clock.now() + timeoutMs);
+export function callAt(clock: FakeClock, timeoutMs = Infinity, priority = 0): Call {
+  return new Call('call', clock.now(), clock.now() + timeoutMs, priority);
 }

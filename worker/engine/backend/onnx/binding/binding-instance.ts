@@ -5,6 +5,7 @@ import type { ModelInstance, Run } from '../../../instance/instance.ts';
 import { runError } from '../ort-error.ts';
 import {
   assertInput,
+  explainFailure,
   missingInputs,
   noOutputs,
   outputDatatype,
@@ -65,7 +66,7 @@ export class BindingInstance implements ModelInstance {
     if (answer.type === 'outputs') return [...answer.outputs];
     if (answer.type === 'refused') throw new InferError('INVALID_ARGUMENT', answer.text);
     const text = answer.type === 'failed' ? answer.text : `unexpected answer ${answer.type}`;
-    throw runError({ code: undefined, text }, false);
+    throw explainFailure(runError({ code: undefined, text }, false), inputs, this.#graph.inputs);
   }
 }
 

@@ -2,6 +2,7 @@ import { InferError } from '../../../../../shared/errors.ts';
 import type { Tensor } from '../../../../../shared/tensor/tensor.ts';
 import type { ModelInstance, Run } from '../../../instance/instance.ts';
 import { runError } from '../ort-error.ts';
+import { explainFailure } from '../run-refusals.ts';
 import { pointerFrom, type Api } from './api.ts';
 import type { BoundGraph } from './bound-graph.ts';
 import type { Pointer, Status } from './functions.ts';
@@ -80,10 +81,15 @@ export class CApiInstance implements ModelInstance {
       if (error) throw error;
       if (!failure) this.#settle(undefined, this.#frame.collect());
       else if (this.#mayRunAgain(failure.text)) this.#runAgain();
-      else this.#settle(runError(failure, run?.stopRequested ?? false));
+      else this.#settle(this.#explained(runError(failure, run?.stopRequested ?? false)));
     } catch (failure) {
       this.#settle(failure);
     }
+  }
+
+  #explained(error: InferError): InferError {
+    const declared = Array.from(this.#session.graph.inputs.values(), ({ tensor }) => tensor);
+    return explainFailure(error, this.#active?.inputs ?? [], declared);
   }
 
   #mayRunAgain(failureText: string): boolean {

@@ -1,0 +1,136 @@
+import { InferError } from '../../../shared/errors.ts';
+import { shownText } from '../../../shared/tensor/text.ts';
+
+export interface ServerSettings {
+  readonly url: string;
+  readonly header: readonly string[];
+  readonly timeoutSecs: number;
+}
+
+/** A row of the repository index. */
+export interface IndexRow {
+  readonly name: string;
+  readonly version: string;
+  readonly state: string;
+  readonly reason: string;
+}
+
+/** The control calls of a running server over HTTP. */
+export interface ServerClient {
+  /** @throws InferError UNAVAILABLE with what the server said, or why there was no answer. */
+  index(): Promise<IndexRow[]>;
+  /** @param config JSON text that takes the place of config.pbtxt. @throws as `index` */
+  load(model: string, config: string | undefined): Promise<void>;
+  /** @throws as `index` */
+  unload(model: string, dependents: boolean): Promise<void>;
+}
+
+/** @throws InferError INVALID_ARGUMENT for a URL or a header that is none. */
+export function createServerClient(settings: ServerSettings): ServerClient {
+  const base = baseOf(settings.url);
+  const headers = headersOf(settings.header);
+  const post = async (path: string, body: object): Promise<unknown> => {
+    const url = `${base}/v2/repository/${path}`;
+    return readAnswer(base, await send(base, url, headers, JSON.stringify(body), settings.timeoutSecs));
+  };
+  return {
+    index: async () => readIndex(base, await post('index', {})),
+    load: async (model, config) => {
+      const parameters = config === undefined ? {} : { parameters: { config } };
+      await post(`models/${encodeURIComponent(model)}/load`, parameters);
+    },
+    unload: async (model, dependents) => {
+      const parameters = dependents ? { parameters: { unload_dependents: true } } : {};
+      await post(`models/${encodeURIComponent(model)}/unload`, parameters);
+    },
+  };
+}
+
+function baseOf(text: string): string {
+  const address = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`;
+  if (/^https?:/i.test(address) && URL.canParse(address)) return new URL(address).href.replace(/\/+$/, '');
+  throw new InferError('INVALID_ARGUMENT', `--url expects an address like http://localhost:8000, got "${text}"`);
+}
+
+function headersOf(given: readonly string[]): Headers {
+  const headers = new Headers({ 'content-type': 'application/json' });
+  for (const text of given) {
+    const [, name, value] = /^([^=:]+)[=:](.*)$/s.exec(text) ?? [];
+    try {
+      if (name === undefined || value === undefined) throw new TypeError('no value');
+      headers.set(name.trim(), value.trim());
+    } catch (error) {
+      // The value may be a secret, so no message holds it.
+      throw new InferError('INVALID_ARGUMENT', '--header expects NAME=VALUE as a header can hold it', { cause: error });
+    }
+  }
+  return headers;
+}
+
+interface Answer {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly text: string;
+}
+
+async function send(base: string, url: string, headers: Headers, body: string, timeoutSecs: number): Promise<Answer> {
+  const signal = AbortSignal.timeout(timeoutSecs * 1000);
+  try {
+    const response = await fetch(url, { method: 'POST', headers, body, signal, redirect: 'error' });
+    return { ok: response.ok, status: response.status, text: await response.text() };
+  } catch (error) {
+    throw new InferError('UNAVAILABLE', explainFailure(base, error, signal.aborted, timeoutSecs), { cause: error });
+  }
+}
+
+function explainFailure(base: string, error: unknown, late: boolean, timeoutSecs: number): string {
+  if (late) {
+    return `no answer from ${base} within ${timeoutSecs} s (--timeout-secs); what it was asked for may still happen`;
+  }
+  const code = codeOf(error instanceof Error ? error.cause : undefined);
+  if (code === 'ECONNREFUSED')
+    return `no server at ${base}: nothing listens there; start one, or name another with --url`;
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `no server at ${base}: there is no host of that name`;
+  if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') return `${base} ended the connection without an answer`;
+  const said = code || (error instanceof Error && error.cause instanceof Error ? error.cause.message : '');
+  return `no answer from ${base}${said === '' ? '' : `: ${said}`}`;
+}
+
+function codeOf(cause: unknown): string {
+  if (cause instanceof AggregateError) return codeOf(cause.errors[0]);
+  return cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+}
+
+/** The JSON of an answer; undefined for an empty one. */
+function readAnswer(base: string, { ok, status, text }: Answer): unknown {
+  let value: unknown;
+  try {
+    value = text === '' ? undefined : JSON.parse(text);
+  } catch {
+    if (ok)
+      throw new InferError('UNAVAILABLE', `${base} answered something else than JSON; is it an inference server?`);
+    // An error page of something in between: its status says enough.
+  }
+  if (ok) return value;
+  const said = isObject(value) && typeof value['error'] === 'string' ? value['error'] : '';
+  throw new InferError('UNAVAILABLE', said === '' ? `${base} answered with status ${status}` : said);
+}
+
+function readIndex(base: string, value: unknown): IndexRow[] {
+  if (!Array.isArray(value)) throw new InferError('UNAVAILABLE', `${base} did not answer with a repository index`);
+  return value.filter(isObject).map((row) => ({
+    name: textOf(row['name']),
+    version: textOf(row['version']),
+    state: textOf(row['state']),
+    reason: textOf(row['reason']),
+  }));
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return typeof value === 'number' ? shownText(String(value)) : '';
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,144 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import { sha256 } from '../../shared/directory/model-description.ts';
+import { type ErrorCode, InferError } from '../../shared/errors.ts';
+import { controlRefused } from '../../shared/infer/not-served.ts';
+import type { ModelControl, ModelOverride } from '../../shared/infer/ports.ts';
+import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { takeRedisLock } from '../../shared/runtime/redis-lock.ts';
+import {
+  CONTROL_FILE_TTL_MS,
+  type ControlEntry,
+  type ControlFile,
+  decodeControlResult,
+  encodeControlEntry,
+} from '../../shared/wire/control.ts';
+import {
+  CONTROL_KEY,
+  controlFileKey,
+  controlLockKey,
+  controlResultKey,
+  encodeModelName,
+} from '../../shared/wire/names.ts';
+import type { CatalogFeed } from './catalog-feed.ts';
+
+export interface QueueControlOptions {
+  readonly redis: Redis;
+  readonly link: RedisLink;
+  readonly feed: CatalogFeed;
+}
+
+const LOOK_MS = 50;
+/** Longest time for all workers to do what they were asked, and to wait for the change before, in ms. */
+const TIMEOUT_MS = 600_000;
+
+/** What one worker answered. */
+interface WorkerResult {
+  readonly worker: string;
+  readonly error: InferError | undefined;
+}
+
+/**
+ * Loads and unloads on all workers of the pool that take it. What was asked last stays written down, and workers that join
+ * later do it too.
+ */
+export class QueueControl implements ModelControl {
+  readonly #options: QueueControlOptions;
+
+  constructor(options: QueueControlOptions) {
+    this.#options = options;
+  }
+
+  async load(model: string, { config, files = new Map() }: ModelOverride = {}): Promise<void> {
+    const described: ControlFile[] = [];
+    for (const [path, content] of files) {
+      described.push({ path, sha256: sha256(content), byteLength: content.byteLength });
+    }
+    await this.#ask(model, { id: newId(), action: 'load', config, files: described }, [...files.values()]);
+  }
+
+  async unload(model: string, dependents = false): Promise<void> {
+    await this.#ask(model, { id: newId(), action: 'unload', dependents }, []);
+  }
+
+  /** A request has come for a model that no worker serves; those that load on demand do. */
+  async wake(model: string): Promise<void> {
+    await this.#ask(model, { id: newId(), action: 'wake' }, []);
+  }
+
+  async #ask(model: string, entry: ControlEntry, files: readonly Uint8Array[]): Promise<void> {
+    const { redis, link, feed } = this.#options;
+    link.assertUsable();
+    await feed.refresh();
+    if (feed.catalog.controlledWorkers().length === 0) {
+      const why = 'no worker of the pool was started with --model-control-mode=explicit';
+      throw controlRefused(model, entry.action === 'unload' ? 'unload' : 'load', why);
+    }
+    const release = await takeRedisLock(redis, controlLockKey(model), TIMEOUT_MS);
+    try {
+      await this.#storeFiles(files);
+      const field = encodeModelName(model);
+      const before = await redis.hget(CONTROL_KEY, field);
+      await redis.hset(CONTROL_KEY, field, encodeControlEntry(entry));
+      const results = await this.#results(entry.id);
+      await feed.refresh();
+      const failure = failureOf(results);
+      if (!failure && entry.action !== 'wake') return;
+      // Workers that join later do what was asked before, as those that could not change still do.
+      if (before === null) await redis.hdel(CONTROL_KEY, field);
+      else await redis.hset(CONTROL_KEY, field, before);
+      if (failure) throw failure;
+    } finally {
+      await release();
+    }
+  }
+
+  async #storeFiles(files: readonly Uint8Array[]): Promise<void> {
+    for (const content of files) {
+      const data = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
+      await this.#options.redis.set(controlFileKey(sha256(content)), data, 'PX', CONTROL_FILE_TTL_MS);
+    }
+  }
+
+  /** Of all workers that were there when it was asked and have not left since. */
+  async #results(id: string): Promise<WorkerResult[]> {
+    const { redis, link, feed } = this.#options;
+    const asked = feed.catalog.controlledWorkers();
+    const untilMs = performance.now() + TIMEOUT_MS;
+    for (;;) {
+      const texts = await redis.hgetall(controlResultKey(id));
+      const there = new Set(feed.catalog.controlledWorkers());
+      const missing = asked.filter((worker) => texts[worker] === undefined && there.has(worker));
+      if (missing.length === 0) {
+        return Object.entries(texts).map(([worker, text]) => ({ worker, ...decodeControlResult(text) }));
+      }
+      link.assertUsable();
+      if (performance.now() > untilMs) {
+        const who = `${missing.length} of ${asked.length} workers`;
+        throw new InferError('UNAVAILABLE', `${who} have not done it within ${TIMEOUT_MS / 1000} s`);
+      }
+      await sleep(LOOK_MS);
+    }
+  }
+}
+
+/** A worker whose repositories do not have the model has nothing to do with it, unless none has it. */
+function failureOf(results: readonly WorkerResult[]): InferError | undefined {
+  if (results.length === 0) return new InferError('UNAVAILABLE', 'the workers that were asked have left');
+  const failed = results.filter(({ error }) => error !== undefined);
+  const concerned = results.filter(({ error }) => error?.code !== 'NOT_FOUND');
+  if (concerned.length === 0) return failed[0]?.error;
+  const first =
+    failed.find(({ error }) => error?.code !== 'NOT_FOUND' && error?.code !== 'UNAVAILABLE') ??
+    failed.find(({ error }) => error?.code !== 'NOT_FOUND');
+  if (!first?.error) return undefined;
+  const { code, message }: { code: ErrorCode; message: string } = first.error;
+  const done = concerned.length - failed.filter(({ error }) => error?.code !== 'NOT_FOUND').length;
+  const how = concerned.length === 1 ? '' : ` (worker ${first.worker}; done on ${done} of ${concerned.length} workers)`;
+  return new InferError(code, `${message}${how}`);
+}
+
+function newId(): string {
+  return `c${randomBytes(12).toString('base64url')}`;
+}

@@ -1,0 +1,455 @@
+import { appendFileSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { EngineOptions } from '../../../worker/engine/create-engine.ts';
+import { addModelFile, writeAddModel, writeAddVersion } from '../../support/add-model.ts';
+import { until } from '../../support/redis.ts';
+import { codeOf, type EngineUnderTest, f32, floatsFrom, send, startEngine, temporaryFolder } from './kit.ts';
+
+const CONFIG = {
+  max_batch_size: 8,
+  platform: 'onnxruntime_onnx',
+  input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [-1] }],
+  output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [-1] }],
+};
+
+let folder: ReturnType<typeof temporaryFolder>;
+let running: EngineUnderTest | undefined;
+
+beforeEach(() => {
+  folder = temporaryFolder();
+  running = undefined;
+});
+
+afterEach(async () => {
+  await running?.close();
+  folder.remove();
+});
+
+const pathOf = (...parts: string[]) => join(folder.path, ...parts);
+
+async function start(options: Partial<EngineOptions>) {
+  running = await startEngine([folder.path], options);
+  return running.engine;
+}
+
+const startExplicit = (loadAtStart: string[] = []) => start({ controlMode: 'explicit', loadAtStart });
+
+/** `version state` of each row of the model. */
+const statesOf = (name: string) =>
+  (running?.engine.catalog.list() ?? [])
+    .filter((row) => row.name === name)
+    .map(({ version = '', state }) => `${version} ${state}`.trim());
+
+const reasonOf = (name: string) => running?.engine.catalog.list().find((row) => row.name === name)?.reason;
+
+/** What the model adds to zero. */
+const ask = async (name = 'm', version = '') => {
+  if (!running) throw new Error('no engine');
+  return (await floatsFrom(send(running.engine, name, [f32('x', [1, 1], [0])], { version })))[0];
+};
+
+const codeFor = (name = 'm', version = '') => {
+  if (!running) throw new Error('no engine');
+  return codeOf(send(running.engine, name, [f32('x', [1, 1], [0])], { version }));
+};
+
+const temporaryModels = () => readdirSync(tmpdir()).filter((name) => name.startsWith('millrace-model-'));
+
+describe('explicit control', () => {
+  it('knows every folder and loads none until it is asked', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { catalog, control } = await startExplicit();
+    expect([statesOf('m'), catalog.ready(), await codeFor()]).toEqual([['UNKNOWN'], true, 'NOT_FOUND']);
+    await control.load('m');
+    expect([statesOf('m'), await ask()]).toEqual([['1 READY'], 1]);
+    await control.unload('m');
+    expect(await codeFor()).toBe('NOT_FOUND');
+    await until('it is unloaded', () => statesOf('m').includes('1 UNAVAILABLE'));
+    expect([reasonOf('m'), catalog.ready()]).toEqual(['unloaded', true]);
+  });
+
+  it('loads at start what it is told to', async () => {
+    for (const name of ['a', 'b']) writeAddModel(pathOf(name), [1]);
+    await startExplicit(['b']);
+    expect([statesOf('a'), statesOf('b')]).toEqual([['UNKNOWN'], ['1 READY']]);
+  });
+
+  it('loads all with a star, and says what it was told to load and cannot find', async () => {
+    for (const name of ['a', 'b']) writeAddModel(pathOf(name), [1]);
+    await startExplicit(['*']);
+    expect([statesOf('a'), statesOf('b')]).toEqual([['1 READY'], ['1 READY']]);
+    await running?.close();
+    await startExplicit(['nope']);
+    expect([statesOf('nope'), reasonOf('nope')]).toEqual([
+      ['UNAVAILABLE'],
+      expect.stringContaining('"nope"') as string,
+    ]);
+  });
+
+  it('finds a folder that came after the start, and not one that is not there', async () => {
+    const { control } = await startExplicit();
+    writeAddModel(pathOf('late'), [3]);
+    await control.load('late');
+    expect(await ask('late')).toBe(3);
+    await expect(control.load('nope')).rejects.toMatchObject({
+      code: 'NOT_FOUND',
+      message: expect.stringContaining("'nope'") as string,
+    });
+    await control.unload('nope');
+  });
+
+  it('refuses both in the other modes', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { control } = await start({});
+    for (const change of [control.load('m'), control.unload('m')]) {
+      await expect(change).rejects.toMatchObject({
+        code: 'UNAVAILABLE',
+        message: expect.stringContaining('not allowed') as string,
+      });
+    }
+    expect(await ask()).toBe(1);
+  });
+
+  it('does nothing when nothing has changed, and takes up what has', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { catalog, control } = await startExplicit(['m']);
+    const before = catalog.resolve('m', '');
+    await control.load('m');
+    expect(catalog.resolve('m', '')).toBe(before);
+    writeAddVersion(pathOf('m'), '1', 7);
+    await control.load('m');
+    expect(await ask()).toBe(7);
+  });
+
+  it('keeps a version that has not changed when another one comes', async () => {
+    writeAddModel(pathOf('m'), [1], 'version_policy { all { } }');
+    const { control } = await startExplicit(['m']);
+    const loads = () => running?.log.filter(({ event }) => event === 'model ready').map(({ fields }) => fields.version);
+    writeAddVersion(pathOf('m'), '2', 2);
+    await control.load('m');
+    expect(loads()).toEqual(['1', '2']);
+    expect([await ask('m', '1'), await ask('m', '2'), await ask()]).toEqual([1, 2, 2]);
+    expect(running?.engine.catalog.resolve('m', '1').versions).toEqual(['1', '2']);
+  });
+
+  it('drops a version whose folder is gone', async () => {
+    writeAddModel(pathOf('m'), [1, 2]);
+    const { control } = await startExplicit(['m']);
+    rmSync(pathOf('m', '2'), { recursive: true });
+    await control.load('m');
+    expect([statesOf('m'), await ask(), await codeFor('m', '2')]).toEqual([['1 READY'], 1, 'NOT_FOUND']);
+  });
+
+  it('replaces a model fifty times under load without a failed request', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { control } = await startExplicit(['m']);
+    const answers = new Set<number>();
+    const wrong: unknown[] = [];
+    let asked = 0;
+    let over = false;
+    const client = async (base: number) => {
+      while (!over) {
+        asked += 1;
+        try {
+          const sent = send(running!.engine, 'm', [f32('x', [1, 3], [base, base + 1, base + 2])]);
+          const [a = 0, b = 0, c = 0] = await floatsFrom(sent);
+          // One version has made the whole answer.
+          if (b - a !== 1 || c - b !== 1) wrong.push([a, b, c]);
+          answers.add(a - base);
+        } catch (error) {
+          wrong.push(error);
+        }
+      }
+    };
+    const clients = [10, 100, 1000, 10_000].map(client);
+    for (let round = 1; round <= 50; round += 1) {
+      writeAddVersion(pathOf('m'), '1', round);
+      await control.load('m');
+    }
+    over = true;
+    await Promise.all(clients);
+    expect(wrong).toEqual([]);
+    expect(asked).toBeGreaterThan(100);
+    expect(answers.size).toBeGreaterThan(10);
+    expect(await ask()).toBe(50);
+  });
+
+  it('counts on over a reload', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { control } = await startExplicit(['m']);
+    await ask();
+    writeAddVersion(pathOf('m'), '1', 2);
+    await control.load('m');
+    await ask();
+    expect(running?.engine.stats()[0]?.success.count).toBe(2);
+  });
+
+  it('answers what is in hand when a model is unloaded, and closes in the middle of that', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { control } = await startExplicit(['m']);
+    const sent = Array.from({ length: 100 }, (_, index) => send(running!.engine, 'm', [f32('x', [1, 1], [index])]));
+    const unloaded = control.unload('m');
+    expect(await codeFor()).toBe('NOT_FOUND');
+    await unloaded;
+    await running?.close();
+    expect(await Promise.all(sent.map(floatsFrom))).toEqual(sent.map((_, index) => [index + 1]));
+  });
+});
+
+describe('a load that fails', () => {
+  it('says why, twice in the same words (F13), and leaves a server ready that gives up on it', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    writeFileSync(pathOf('m', '1', 'model.onnx'), 'garbage');
+    const { catalog, control } = await startExplicit();
+    const texts: string[] = [];
+    for (let i = 0; i < 2; i += 1) {
+      await control.load('m').catch((error: unknown) => texts.push(String(error)));
+    }
+    expect(texts[0]).toMatch(/load failed for model 'm': version 1 is at UNAVAILABLE state: .+;/);
+    expect(texts[1]).toBe(texts[0]);
+    expect(texts[0]).not.toContain(folder.path);
+    expect([statesOf('m'), catalog.ready(), await codeFor()]).toEqual([['1 UNAVAILABLE'], false, 'UNAVAILABLE']);
+    await control.unload('m');
+    expect(catalog.ready()).toBe(true);
+  });
+
+  it('keeps what served before, and says so wherever somebody asks (F12)', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { catalog, control } = await startExplicit(['m']);
+    writeFileSync(pathOf('m', '1', 'model.onnx'), 'garbage');
+    await expect(control.load('m')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    expect([await ask(), statesOf('m'), catalog.ready()]).toEqual([1, ['1 READY'], true]);
+    expect(reasonOf('m')).toMatch(/^the last load failed: version 1 /);
+    writeAddVersion(pathOf('m'), '1', 5);
+    await control.load('m');
+    expect([await ask(), reasonOf('m')]).toEqual([5, '']);
+  });
+
+  it('takes all versions of it back', async () => {
+    writeAddModel(pathOf('m'), [1], 'version_policy { all { } }');
+    const { control } = await startExplicit(['m']);
+    writeAddVersion(pathOf('m'), '2', 2);
+    mkdirSync(pathOf('m', '3'));
+    writeFileSync(pathOf('m', '3', 'model.onnx'), 'garbage');
+    await expect(control.load('m')).rejects.toMatchObject({ message: expect.stringContaining('version 3') as string });
+    expect([await ask(), await codeFor('m', '2'), await codeFor('m', '3')]).toEqual([1, 'UNAVAILABLE', 'UNAVAILABLE']);
+  });
+
+  it('explains a config that cannot be read, with the version that it was to be', async () => {
+    writeAddModel(pathOf('m'), [1, 4]);
+    writeFileSync(pathOf('m', 'config.pbtxt'), 'no_such_field: 1');
+    const { control } = await startExplicit();
+    await expect(control.load('m')).rejects.toMatchObject({
+      message: expect.stringContaining('no_such_field') as string,
+    });
+    expect([statesOf('m'), reasonOf('m')]).toEqual([
+      ['4 UNAVAILABLE'],
+      expect.stringContaining('config.pbtxt:1:1') as string,
+    ]);
+  });
+});
+
+describe('an override', () => {
+  it('of the config holds for one load', async () => {
+    writeAddModel(pathOf('m'), [1, 2]);
+    const { catalog, control } = await startExplicit();
+    const config = JSON.stringify({ ...CONFIG, max_batch_size: 3, version_policy: { all: {} } });
+    await control.load('m', { config });
+    expect([statesOf('m'), catalog.resolve('m', '').maxBatchSize]).toEqual([['1 READY', '2 READY'], 3]);
+    await control.load('m');
+    expect([statesOf('m'), catalog.resolve('m', '').maxBatchSize]).toEqual([['2 READY'], 8]);
+  });
+
+  it('of the files makes the model of these alone, also where no repository has it', async () => {
+    const { control } = await startExplicit();
+    const before = temporaryModels();
+    const files = new Map([['7/model.onnx', addModelFile(70)]]);
+    await control.load('new', { config: JSON.stringify(CONFIG), files });
+    expect([statesOf('new'), await ask('new')]).toEqual([['7 READY'], 70]);
+    await control.unload('new');
+    await until('its files are gone', () => temporaryModels().length === before.length);
+  });
+
+  it.each(['../1/model.onnx', '1/../../x.onnx', '..', '/etc/x', '', '1//model.onnx', '1\\model.onnx'])(
+    'does not write to %j',
+    async (path) => {
+      writeAddModel(pathOf('m'), [1]);
+      const { control } = await startExplicit(['m']);
+      const files = new Map([[path, Buffer.from('x')]]);
+      await expect(control.load('m', { config: JSON.stringify(CONFIG), files })).rejects.toMatchObject({
+        code: 'INVALID_ARGUMENT',
+      });
+      expect([await ask(), reasonOf('m')]).toEqual([1, '']);
+    },
+  );
+
+  it.each(['{bad', '[]', '{"no_such_field": 1}', '{"max_batch_size": "many"}'])(
+    'that is %s is refused and changes nothing',
+    async (config) => {
+      writeAddModel(pathOf('m'), [1]);
+      const { control } = await startExplicit(['m']);
+      await expect(control.load('m', { config })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+      expect([await ask(), reasonOf('m')]).toEqual([1, '']);
+    },
+  );
+});
+
+describe('polling', () => {
+  const startPolling = () => start({ controlMode: 'poll', pollMs: 40 });
+
+  it('follows models that come, change and go', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    await startPolling();
+    writeAddModel(pathOf('n'), [4]);
+    await until('the new one serves', () => statesOf('n').includes('4 READY'));
+    writeAddVersion(pathOf('m'), '2', 2);
+    await until('the new version serves', () => statesOf('m').includes('2 READY'));
+    expect([await ask('m'), await ask('n')]).toEqual([2, 4]);
+    rmSync(pathOf('n'), { recursive: true });
+    await until('it is forgotten', () => statesOf('n').length === 0);
+    expect(await codeFor('n')).toBe('NOT_FOUND');
+  });
+
+  it('does not load what is still being copied (F10)', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    await startPolling();
+    const file = addModelFile(2);
+    mkdirSync(pathOf('m', '2'));
+    for (let at = 0; at < file.length; at += 12) {
+      appendFileSync(pathOf('m', '2', 'model.onnx'), file.subarray(at, at + 12));
+      await new Promise((resolve) => setTimeout(resolve, 15));
+      expect(await ask()).toBe(1);
+    }
+    await until('the whole file serves', () => statesOf('m').includes('2 READY'));
+    expect(running?.log.filter(({ level }) => level === 'error')).toEqual([]);
+  });
+
+  it('keeps what serves when a file is replaced by garbage, and takes up the repair (F12)', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    await startPolling();
+    writeFileSync(pathOf('m', '1', 'model.onnx'), 'garbage');
+    writeAddModel(pathOf('other'), [9]);
+    await until('the error shows', () => reasonOf('m') !== '');
+    await until('the other one loads', () => statesOf('other').includes('9 READY'));
+    expect(await ask()).toBe(1);
+    writeAddVersion(pathOf('next'), '1', 6);
+    renameSync(pathOf('next', '1', 'model.onnx'), pathOf('m', '1', 'model.onnx'));
+    await until('the repair serves', () => reasonOf('m') === '');
+    expect(await ask()).toBe(6);
+  });
+
+  it('is not moved by folders that are no versions (F09)', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { catalog } = await startPolling();
+    const before = catalog.resolve('m', '');
+    for (const junk of ['v2', '01', 'notes']) mkdirSync(pathOf('m', junk));
+    writeAddModel(pathOf('probe'), [1]);
+    await until('it has looked again', () => statesOf('probe').includes('1 READY'));
+    expect(catalog.resolve('m', '')).toBe(before);
+  });
+});
+
+describe('many clients at once (F15)', () => {
+  it('load, unload and infer at random, and the end is what was asked last', async () => {
+    const seed = Number(process.env['MILLRACE_SEED'] ?? Date.now() % 1_000_000);
+    const seconds = Number(process.env['MILLRACE_LIFECYCLE_SECONDS'] ?? 3);
+    let state = seed;
+    const random = (below: number) => {
+      state = (state * 1_103_515_245 + 12_345) % 2 ** 31;
+      return state % below;
+    };
+    const names = ['a', 'b', 'c'];
+    for (const name of names) writeAddModel(pathOf(name), [1]);
+    const { control } = await startExplicit();
+    const untilMs = performance.now() + seconds * 1000;
+    const odd: string[] = [];
+    const client = async () => {
+      while (performance.now() < untilMs) {
+        const name = names[random(names.length)] ?? '';
+        const what = random(10);
+        if (what === 0) await control.load(name).catch((error: unknown) => odd.push(`load ${String(error)}`));
+        else if (what === 1) await control.unload(name).catch((error: unknown) => odd.push(`unload ${String(error)}`));
+        else if (what === 2) writeAddVersion(pathOf(name), '1', 1);
+        else {
+          const code = await codeFor(name);
+          if (!['fulfilled', 'NOT_FOUND', 'UNAVAILABLE'].includes(code)) odd.push(`infer ${code}`);
+        }
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    await Promise.all(Array.from({ length: 20 }, client));
+    expect(odd, `seed ${seed}`).toEqual([]);
+    for (const name of names) {
+      await control.load(name);
+      expect([statesOf(name), await ask(name)], `seed ${seed}`).toEqual([['1 READY'], 1]);
+      await control.unload(name);
+    }
+    await until('all are unloaded', () => names.every((name) => statesOf(name)[0] === '1 UNAVAILABLE'));
+  });
+});
+
+describe('loading on demand', () => {
+  const budgetOf = (models: number) => models * addModelFile(1).length + 10;
+  const startLazy = (budgetBytes = Infinity, loadAtStart: string[] = []) =>
+    start({ controlMode: 'explicit', onDemand: true, budgetBytes, loadAtStart });
+  /** As the facades do: wake, then look up and run. */
+  const askFor = async (name: string) => {
+    await running?.engine.wake(name);
+    return ask(name);
+  };
+
+  it('loads a model for the first request, and tells the index that it would', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { catalog } = await startLazy();
+    expect(catalog.list()).toEqual([{ name: 'm', state: 'UNKNOWN', reason: '', wakeable: true }]);
+    expect(await Promise.all(Array.from({ length: 20 }, () => askFor('m')))).toEqual(Array(20).fill(1));
+    expect(running?.log.filter(({ event }) => event === 'model ready')).toHaveLength(1);
+    expect(running?.engine.wake('m')).toBeUndefined();
+    expect(running?.engine.wake('nope')).toBeUndefined();
+  });
+
+  it('makes room by the model that nobody has asked for longest', async () => {
+    for (const name of ['a', 'b', 'c']) writeAddModel(pathOf(name), [1]);
+    await startLazy(budgetOf(2));
+    for (const name of ['a', 'b', 'a', 'c']) await askFor(name);
+    expect([statesOf('a'), statesOf('b'), statesOf('c')]).toEqual([['1 READY'], ['1 UNAVAILABLE'], ['1 READY']]);
+    expect(await askFor('b')).toBe(1);
+    expect(statesOf('a')).toEqual(['1 UNAVAILABLE']);
+  });
+
+  it('keeps what was loaded by name, and says so when nothing can leave', async () => {
+    for (const name of ['a', 'b']) writeAddModel(pathOf(name), [1]);
+    await startLazy(budgetOf(1), ['a']);
+    await running?.engine.wake('b');
+    expect(reasonOf('b')).toContain('the other models were loaded by name and stay');
+    expect([await ask('a'), await codeFor('b')]).toEqual([1, 'UNAVAILABLE']);
+  });
+
+  it('does not wake what was unloaded on purpose', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { control } = await startLazy();
+    await askFor('m');
+    await control.unload('m');
+    expect([running?.engine.wake('m'), await codeFor()]).toEqual([undefined, 'NOT_FOUND']);
+  });
+
+  it('serves more models than fit, with no failed request while they take turns', async () => {
+    const names = Array.from({ length: 8 }, (_, index) => `m${index}`);
+    for (const name of names) writeAddModel(pathOf(name), [1]);
+    await startLazy(budgetOf(3));
+    const clients = names.map(async (name) => {
+      for (let i = 0; i < 10; i += 1) {
+        let code = 'NOT_FOUND';
+        // Between waking and asking it may have left again, for another.
+        for (let tries = 0; code !== 'fulfilled' && tries < 50; tries += 1) {
+          await running?.engine.wake(name);
+          code = await codeFor(name);
+        }
+        expect(code).toBe('fulfilled');
+      }
+    });
+    await Promise.all(clients);
+  });
+});

@@ -1,0 +1,174 @@
+import type { Redis } from 'ioredis';
+import { sha256 } from '../../shared/directory/model-description.ts';
+import { InferError } from '../../shared/errors.ts';
+import type { ModelControl, ModelOverride } from '../../shared/infer/ports.ts';
+import type { Logger } from '../../shared/runtime/logger.ts';
+import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { takeRedisLock } from '../../shared/runtime/redis-lock.ts';
+import {
+  CONTROL_RESULT_TTL_MS,
+  type ControlEntry,
+  type ControlFile,
+  decodeControlEntry,
+  decodeControlResult,
+  encodeControlResult,
+} from '../../shared/wire/control.ts';
+import { CONTROL_KEY, controlFileKey, controlResultKey, encodeModelName, turnKey } from '../../shared/wire/names.ts';
+
+export interface PoolControlOptions {
+  readonly redis: Redis;
+  readonly link: RedisLink;
+  readonly workerId: string;
+  /** Undefined where models are not loaded and unloaded on request. */
+  readonly control: ModelControl | undefined;
+  /** Loads a model that a request has come for, where the worker does that. */
+  readonly wake: (model: string) => Promise<void> | undefined;
+  /** Resolves when the pool knows what this worker serves now. */
+  readonly announce: () => Promise<void>;
+  readonly logger: Logger;
+}
+
+const LOOK_MS = 200;
+/** How long a worker waits for the others to replace a model before it does so out of turn, in ms. */
+const TURN_WAIT_MS = 600_000;
+
+/**
+ * Does on this worker what the pool is asked to do with its models: now, and when it joins what was asked before. Workers
+ * that replace a model do so one after the other, and when one cannot, those behind it keep what they have.
+ */
+export class PoolControl {
+  readonly #options: PoolControlOptions;
+  /** By encoded model name, the id of the last entry that was taken up. */
+  readonly #taken = new Map<string, string>();
+  /** By encoded model name, the work on it. */
+  readonly #working = new Map<string, Promise<void>>();
+  #lastText = '';
+  #timer: NodeJS.Timeout | undefined;
+  #looking = false;
+
+  constructor(options: PoolControlOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when this worker is where the pool is. */
+  async start(): Promise<void> {
+    if (!this.#options.control) return;
+    await this.#look();
+    await Promise.all(this.#working.values());
+    this.#timer = setInterval(() => void this.#look(), LOOK_MS);
+    this.#timer.unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** This worker's turn to replace a model. @throws InferError UNAVAILABLE when a worker before it could not */
+  readonly take = async (model: string): Promise<() => Promise<void>> => {
+    const { redis, link } = this.#options;
+    if (link.state.kind !== 'up') return () => Promise.resolve(); // a pool without Redis has nothing to order
+    const end = await takeRedisLock(redis, turnKey(model), TURN_WAIT_MS);
+    try {
+      await this.#assertNobodyFailed(model);
+    } catch (error) {
+      await end();
+      throw error;
+    }
+    return end;
+  };
+
+  async #assertNobodyFailed(model: string): Promise<void> {
+    const id = this.#taken.get(encodeModelName(model));
+    if (id === undefined) return;
+    for (const text of await this.#options.redis.hvals(controlResultKey(id))) {
+      const { error } = decodeControlResult(text);
+      if (!error || error.code === 'NOT_FOUND') continue;
+      throw new InferError('UNAVAILABLE', `not tried here, since another worker failed: ${error.message}`);
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { redis, link, logger } = this.#options;
+    if (this.#looking || link.state.kind !== 'up') return;
+    this.#looking = true;
+    try {
+      const entries = await redis.hgetall(CONTROL_KEY);
+      const text = JSON.stringify(entries);
+      if (text === this.#lastText) return;
+      for (const [field, entry] of Object.entries(entries)) this.#takeUp(field, entry);
+      this.#lastText = text;
+    } catch (error) {
+      logger.warn({ error: String(error) }, 'control entries not read');
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  #takeUp(field: string, text: string): void {
+    let entry: ControlEntry;
+    try {
+      entry = decodeControlEntry(text);
+    } catch (error) {
+      this.#options.logger.warn({ error: String(error) }, 'control entry skipped');
+      return;
+    }
+    if (this.#taken.get(field) === entry.id) return;
+    this.#taken.set(field, entry.id);
+    const before = this.#working.get(field) ?? Promise.resolve();
+    const work = before.then(() => this.#work(decodeName(field), entry));
+    this.#working.set(field, work);
+    void work.then(() => {
+      if (this.#working.get(field) === work) this.#working.delete(field);
+    });
+  }
+
+  async #work(model: string, entry: ControlEntry): Promise<void> {
+    const { redis, workerId, logger } = this.#options;
+    const error = await this.#apply(model, entry).then(
+      () => undefined,
+      (cause: unknown) => InferError.from(cause),
+    );
+    if (error) logger.warn({ model, action: entry.action, reason: error.message }, 'the pool asked in vain');
+    const key = controlResultKey(entry.id);
+    try {
+      await this.#options.announce();
+      await redis
+        .pipeline()
+        .hset(key, workerId, encodeControlResult({ error }))
+        .pexpire(key, CONTROL_RESULT_TTL_MS)
+        .exec();
+    } catch (cause) {
+      logger.warn({ model, error: String(cause) }, 'result of a control entry not written');
+    }
+  }
+
+  async #apply(model: string, entry: ControlEntry): Promise<void> {
+    const { control, wake } = this.#options;
+    if (entry.action === 'wake') return wake(model);
+    if (!control) return;
+    if (entry.action === 'unload') return control.unload(model, entry.dependents);
+    const files = await this.#readFiles(entry.files);
+    const override: ModelOverride = {
+      ...(entry.config !== undefined && { config: entry.config }),
+      ...(files.size > 0 && { files }),
+    };
+    return control.load(model, override);
+  }
+
+  async #readFiles(files: readonly ControlFile[]): Promise<Map<string, Uint8Array>> {
+    const contents = new Map<string, Uint8Array>();
+    for (const { path, sha256: hash, byteLength } of files) {
+      const content = await this.#options.redis.getBuffer(controlFileKey(hash));
+      if (content?.byteLength !== byteLength || sha256(content) !== hash) {
+        throw new InferError('UNAVAILABLE', `the file ${path} that the load brought along is not there any more`);
+      }
+      contents.set(path, content);
+    }
+    return contents;
+  }
+}
+
+/** The inverse of encodeModelName. */
+function decodeName(encoded: string): string {
+  return decodeURIComponent(encoded.replaceAll('~', '%'));
+}

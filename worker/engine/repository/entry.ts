@@ -1,0 +1,60 @@
+import type { ModelLifecycle } from '../model-lifecycle.ts';
+import type { Fingerprint } from './fingerprint.ts';
+import type { LoadedSource } from './plan-load.ts';
+import type { ModelFolder } from './scan-repositories.ts';
+import { WorkLine } from './work-line.ts';
+
+/** How many loads and unloads of one model may wait for each other. */
+const MAX_WAITING = 256;
+
+/** A model of the repository, loaded or not. */
+export interface Entry {
+  readonly name: string;
+  readonly lifecycle: ModelLifecycle;
+  /** One load or unload at a time. */
+  readonly line: WorkLine;
+  /** Undefined when no repository has it (any more). */
+  folder: ModelFolder | undefined;
+  /** It is to serve. */
+  wanted: boolean;
+  /** Somebody asked for it by name, not only an ensemble or a request that needs it. */
+  byName: boolean;
+  /** Nobody unloaded it on purpose, so a request may wake it. */
+  wakeable: boolean;
+  /** When a request came for it last, on the clock of `performance.now()`. */
+  usedMs: number;
+  /** What serves. */
+  loaded: LoadedSource | undefined;
+  /** What serves was loaded with an override. */
+  overridden: boolean;
+  /** The models that it is made of, as its config said when it was read last. */
+  members: readonly string[];
+  /** Of the last load, whatever became of it. */
+  attempted: Fingerprint | undefined;
+  /** Of the last look. */
+  seen: Fingerprint | undefined;
+}
+
+export function createEntry(name: string, lifecycle: ModelLifecycle): Entry {
+  return {
+    name,
+    lifecycle,
+    line: new WorkLine(1, MAX_WAITING),
+    folder: undefined,
+    wanted: false,
+    byName: false,
+    wakeable: true,
+    usedMs: 0,
+    loaded: undefined,
+    overridden: false,
+    members: [],
+    attempted: undefined,
+    seen: undefined,
+  };
+}
+
+/** Whether an ensemble that is to serve has the model as a step. */
+export function isNeeded(name: string, entries: Iterable<Entry>): boolean {
+  for (const { wanted, members } of entries) if (wanted && members.includes(name)) return true;
+  return false;
+}
