@@ -1,7 +1,7 @@
 // `node bench/wire.mjs`: what the protocols cost. An identity model behind `serve` beside a bare server that sends the same
 // bytes back, over HTTP (Fastify) and gRPC (grpc-js), by turns in one run; then the memory of many big requests at once.
-//   SECONDS=6 REPEATS=5 node bench/wire.mjs            how long a turn takes, and how many there are
-//   node bench/wire.mjs --node-options="--x --y"       Node's options for the bare servers; Millrace sets its own
+// The bare server runs twice: as Node starts it, and with the heap setting that Millrace gives itself (cli/launch.ts).
+//   SECONDS=6 REPEATS=5 node bench/wire.mjs     how long a turn takes, and how many there are
 // Needs Linux and wrk. Writes bench/results/wire.json and .md.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -23,8 +23,7 @@ const REPEATS = Number(process.env.REPEATS ?? 5);
 const CONNECTIONS = 8;
 const SIZES = [150_528, 602_112];
 const BIG = { requests: 64, bytesEach: 16 * 1024 * 1024 };
-const nodeOptions = process.argv.slice(2).find((arg) => arg.startsWith('--node-options='));
-const echoOptions = nodeOptions?.slice('--node-options='.length).split(' ').filter(Boolean) ?? [];
+const HEAP_OPTION = '--heap-growing-percent=300';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-wire-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
@@ -39,9 +38,13 @@ process.exit(0);
 
 /** Each comparison has servers of its own, so that none inherits the heap that another one left. */
 async function compare(protocol, bytes) {
-  const servers = { echo: await startEcho(protocol), millrace: await startMillrace() };
+  const servers = {
+    bare: await startEcho(protocol, []),
+    tuned: await startEcho(protocol, [HEAP_OPTION]),
+    millrace: await startMillrace(),
+  };
   const idleBytes = residentBytes(servers.millrace.pid);
-  const turns = { echo: [], millrace: [] };
+  const turns = { bare: [], tuned: [], millrace: [] };
   for (const server of Object.values(servers)) await load(server, protocol, bytes, 2);
   for (let repeat = 0; repeat < REPEATS; repeat++) {
     for (const [name, server] of Object.entries(servers)) {
@@ -57,20 +60,27 @@ async function compare(protocol, bytes) {
   return row;
 }
 
-/** The medians of all turns; ratios are those of two turns that followed each other. Above 1 Millrace does better. */
-function rowOf(protocol, bytes, { echo, millrace }, resident) {
-  const pairs = millrace.map((turn, index) => ({ millrace: turn, echo: echo[index] }));
+/** The medians of all turns; ratios are those of turns that followed each other. Above 1 Millrace does better. */
+function rowOf(protocol, bytes, { bare, tuned, millrace }, { idleBytes, busyBytes }) {
+  const ratios = (others) => ({
+    perSecond: round(median(millrace.map((turn, index) => turn.perSecond / others[index].perSecond))),
+    cpu: round(median(millrace.map((turn, index) => others[index].cpuMs / turn.cpuMs))),
+  });
   return {
     protocol,
     bytes,
-    millracePerSecond: round(median(millrace.map((turn) => turn.perSecond))),
-    echoPerSecond: round(median(echo.map((turn) => turn.perSecond))),
-    rateRatio: round(median(pairs.map((pair) => pair.millrace.perSecond / pair.echo.perSecond))),
-    millraceCpuMs: round(median(millrace.map((turn) => turn.cpuMs))),
-    echoCpuMs: round(median(echo.map((turn) => turn.cpuMs))),
-    cpuRatio: round(median(pairs.map((pair) => pair.echo.cpuMs / pair.millrace.cpuMs))),
-    idleMiB: mebibytes(resident.idleBytes),
-    busyMiB: mebibytes(resident.busyBytes),
+    millrace: medians(millrace),
+    bare: { ...medians(bare), ratio: ratios(bare) },
+    tuned: { ...medians(tuned), ratio: ratios(tuned) },
+    idleMiB: mebibytes(idleBytes),
+    busyMiB: mebibytes(busyBytes),
+  };
+}
+
+function medians(turns) {
+  return {
+    perSecond: round(median(turns.map((turn) => turn.perSecond))),
+    cpuMs: round(median(turns.map((turn) => turn.cpuMs))),
   };
 }
 
@@ -118,13 +128,9 @@ async function startMillrace() {
   return { ...server, ports: found };
 }
 
-async function startEcho(protocol) {
+async function startEcho(protocol, options) {
   const program = fileURLToPath(new URL('wire/echo.mjs', import.meta.url));
-  const { found, ...server } = await startServer(
-    process.execPath,
-    [...echoOptions, program, protocol],
-    ([port]) => port,
-  );
+  const { found, ...server } = await startServer(process.execPath, [...options, program, protocol], ([port]) => port);
   return { ...server, ports: { [protocol]: found } };
 }
 
@@ -152,16 +158,16 @@ function writeResults() {
     date: new Date().toISOString().slice(0, 10),
   };
   const results = join(root, 'bench', 'results', 'wire');
-  const run = { seconds: SECONDS, repeats: REPEATS, connections: CONNECTIONS, echoOptions };
+  const run = { seconds: SECONDS, repeats: REPEATS, connections: CONNECTIONS, tunedWith: HEAP_OPTION };
   writeFileSync(`${results}.json`, `${JSON.stringify({ machine, run, rows, memory }, null, 2)}\n`);
   const lines = rows.map((row) =>
     [
       row.protocol === 'http' ? 'HTTP, Fastify' : 'gRPC, grpc-js',
       row.bytes,
-      `${row.millracePerSecond} / ${row.echoPerSecond}`,
-      row.rateRatio,
-      `${row.millraceCpuMs} / ${row.echoCpuMs}`,
-      row.cpuRatio,
+      `${row.millrace.perSecond} / ${row.bare.perSecond} / ${row.tuned.perSecond}`,
+      `**${row.bare.ratio.perSecond}** / ${row.tuned.ratio.perSecond}`,
+      `${row.millrace.cpuMs} / ${row.bare.cpuMs} / ${row.tuned.cpuMs}`,
+      `**${row.bare.ratio.cpu}** / ${row.tuned.ratio.cpu}`,
       `${row.idleMiB} / ${row.busyMiB}`,
     ].join(' | '),
   );
@@ -169,9 +175,9 @@ function writeResults() {
     .map(([key, value]) => `${key}: ${value}`)
     .join(' · ')}
 
-An identity model behind \`serve\` beside a bare server that sends the same bytes back; ${CONNECTIONS} requests at once, ${REPEATS} turns of ${SECONDS} s each, one after the other. A ratio above 1 means that Millrace does better.${echoOptions.length > 0 ? ` The bare servers ran with ${echoOptions.join(' ')}.` : ''}
+An identity model behind \`serve\` beside a bare server that sends the same bytes back, as Node starts it ("bare") and with \`${HEAP_OPTION}\` ("tuned"), which Millrace sets for itself; ${CONNECTIONS} requests at once, ${REPEATS} turns of ${SECONDS} s each, one after the other. A ratio above 1 means that Millrace does better.
 
-| protocol, bare server | bytes of tensor | req/s, Millrace / bare | ratio | CPU ms a request, Millrace / bare | ratio | Millrace's MiB, idle / after load |
+| protocol, bare server | bytes of tensor | req/s: Millrace / bare / tuned | ratio to bare / tuned | CPU ms a request: Millrace / bare / tuned | ratio to bare / tuned | Millrace's MiB, idle / after load |
 | --- | --- | --- | --- | --- | --- | --- |
 ${lines.map((line) => `| ${line} |`).join('\n')}
 

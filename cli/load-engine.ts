@@ -3,10 +3,14 @@ import type { ModelState } from '../shared/infer/ports.ts';
 import type { Logger } from '../shared/runtime/logger.ts';
 import { createBindingBackend } from '../worker/engine/backend/onnx/binding/binding-backend.ts';
 import { createCApiBackend } from '../worker/engine/backend/onnx/c-api/c-api-backend.ts';
+import type { GlobalThreads } from '../worker/engine/backend/onnx/c-api/api.ts';
 import { createEngine } from '../worker/engine/create-engine.ts';
 import type { Engine } from '../worker/engine/engine.ts';
+import type { Backend } from '../worker/engine/instance/instance.ts';
+import { parseBackendConfig } from './backend-config.ts';
 import type { Settings } from './flags/catalogue.ts';
 import { RESERVED_THREADS } from './launch.ts';
+import { parseRateLimits } from './rate-limits.ts';
 
 /** libuv's own default, where nothing sets it. */
 const DEFAULT_POOL_SIZE = 4;
@@ -16,9 +20,14 @@ const CONFIG_NAME = /^[\w.-]+$/;
 
 /**
  * Loads the models of the repositories.
+ * @param identities whether models with `response_cache` get an identity, as somebody keeps their answers
  * @throws InferError when there is no repository, or, with --exit-on-error, naming each model that cannot be loaded.
  */
-export async function loadEngine(settings: Settings<'serve'> | Settings<'worker'>, logger: Logger): Promise<Engine> {
+export async function loadEngine(
+  settings: Settings<'serve'> | Settings<'worker'>,
+  logger: Logger,
+  identities: boolean,
+): Promise<Engine> {
   if (settings.modelRepository.length === 0) {
     throw new InferError('INVALID_ARGUMENT', 'no models: --model-repository=DIR names a folder of model folders');
   }
@@ -35,10 +44,12 @@ export async function loadEngine(settings: Settings<'serve'> | Settings<'worker'
     const expected = 'the name of a file in configs, without .pbtxt';
     throw new InferError('INVALID_ARGUMENT', `--model-config-name expects ${expected}, got "${configName}"`);
   }
+  const { defaultMaxBatchSize, globalThreads } = parseBackendConfig(settings.backendConfig);
+  const rateLimits = parseRateLimits(settings.rateLimit, settings.rateLimitResource);
   const pool = Number(process.env['UV_THREADPOOL_SIZE'] ?? DEFAULT_POOL_SIZE);
   const engine = await createEngine({
     repositories: settings.modelRepository,
-    backend: settings.onnxruntimeApi === 'binding' ? createBindingBackend() : createCApiBackend(),
+    backend: createBackend(settings.onnxruntimeApi, globalThreads),
     logger,
     maxQueueSize: settings.maxQueueSize,
     instanceSlots: Math.max(1, pool - RESERVED_THREADS),
@@ -47,6 +58,9 @@ export async function loadEngine(settings: Settings<'serve'> | Settings<'worker'
     onDemand: settings.loadOnDemand,
     budgetBytes: settings.modelMemoryBytes === 0 ? Infinity : settings.modelMemoryBytes,
     pollMs: settings.repositoryPollSecs * 1000,
+    identities,
+    ...(rateLimits && { rateLimits }),
+    ...(defaultMaxBatchSize !== undefined && { defaultMaxBatchSize }),
     autoComplete: !settings.disableAutoCompleteConfig && !settings.strictModelConfig,
     ...(configName !== undefined && { configName }),
   });
@@ -61,6 +75,13 @@ export async function loadEngine(settings: Settings<'serve'> | Settings<'worker'
     throw new InferError('UNAVAILABLE', `${broken.map(explain).join('\n')}\n(--exit-on-error=false serves the others)`);
   }
   return engine;
+}
+
+function createBackend(api: 'c' | 'binding', globalThreads: GlobalThreads | undefined): Backend {
+  if (api === 'c') return createCApiBackend(globalThreads);
+  if (!globalThreads) return createBindingBackend();
+  const text = '--backend-config: enable-global-threadpool=1 goes with --onnxruntime-api=c, not with binding';
+  throw new InferError('INVALID_ARGUMENT', text);
 }
 
 function explain({ name, version, reason }: ModelState): string {

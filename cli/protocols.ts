@@ -6,9 +6,12 @@ import { registerOpenApiRoutes } from '../producer/facade/openapi/routes.ts';
 import { createGrpcServer } from '../producer/facade/triton-grpc/server.ts';
 import type { Preprocessor } from '../producer/preprocess/preprocessor.ts';
 import { isLoopback } from '../producer/http/request-origin.ts';
-import { controlRefused } from '../shared/infer/not-served.ts';
+import { controlRefused, trafficRefused } from '../shared/infer/not-served.ts';
 import { parseRestrictions, type Restrictions } from '../producer/service/restricted-access.ts';
+import type { ResponseStore } from '../producer/service/cache/response-store.ts';
 import { createServices, type MeasuredDispatcher, type Services } from '../producer/service/services.ts';
+import type { TrafficMetricsSource } from '../shared/runtime/traffic-metrics.ts';
+import type { TrafficStore } from '../shared/traffic/traffic-store.ts';
 import type { SwitchableLogger } from '../shared/runtime/logger.ts';
 import type { Settings } from './flags/catalogue.ts';
 import { grpcSettingsOf } from './grpc-settings.ts';
@@ -37,6 +40,9 @@ export function protocolRulesOf(settings: ProtocolSettings): ProtocolRules {
 export interface ProtocolParts {
   /** Neither is closed by the protocols. */
   readonly dispatcher: MeasuredDispatcher;
+  /** Nor are these. */
+  readonly responseStore: ResponseStore | undefined;
+  readonly trafficStore: TrafficStore;
   readonly preprocessor: Preprocessor;
   readonly rules: ProtocolRules;
   readonly logger: SwitchableLogger;
@@ -45,6 +51,8 @@ export interface ProtocolParts {
 }
 
 export interface Protocols {
+  /** What it has counted is for the metrics. */
+  readonly traffic: TrafficMetricsSource;
   /** Opens the ports. Returns the addresses to show; undefined for a protocol that is switched off. */
   listen(): Promise<{ url: string | undefined; grpcAddress: string | undefined }>;
   /** Answers what is in hand over both protocols and refuses the rest. */
@@ -53,10 +61,18 @@ export interface Protocols {
 
 /** HTTP and gRPC in front of a dispatcher, as the command line wants them. They do not listen yet. */
 export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts): Protocols {
-  const { dispatcher, preprocessor, rules, logger, facades } = parts;
+  const { dispatcher, responseStore, trafficStore, preprocessor, rules, logger, facades } = parts;
   const http = httpSettingsOf(settings);
   const logSettings = logSettingsOf(settings, logger);
-  const services = createServices({ dispatcher, settings: http, logger, logSettings, version: VERSION });
+  const services = createServices({
+    dispatcher,
+    responseStore,
+    trafficStore,
+    settings: http,
+    logger,
+    logSettings,
+    version: VERSION,
+  });
   const { http: httpRules, grpc: grpcRules } = rules;
   const app = createApp({
     services: withSafeControl(services, settings.httpAddress, httpRules, '--http-restricted-api'),
@@ -77,6 +93,7 @@ export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts
       })
     : undefined;
   return {
+    traffic: services.traffic,
     async listen() {
       const grpcAddress = grpc && (await listenGrpc(grpc, settings.grpcAddress, settings.grpcPort));
       return { url: await listenHttp(app, settings), grpcAddress };
@@ -97,6 +114,11 @@ function withSafeControl(services: Services, address: string, rules: Restriction
     control: {
       load: (model) => Promise.reject(controlRefused(model, 'load', why)),
       unload: (model) => Promise.reject(controlRefused(model, 'unload', why)),
+    },
+    trafficControl: {
+      show: (model) => services.trafficControl.show(model),
+      set: (model) => Promise.reject(trafficRefused(model, why)),
+      clear: (model) => Promise.reject(trafficRefused(model, why)),
     },
   };
 }

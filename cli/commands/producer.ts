@@ -2,13 +2,17 @@ import { registerBullDashboard } from '../../producer/dashboard/bull-dashboard.t
 import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
 import { CountingDispatcher } from '../../producer/dispatch/counting-dispatcher.ts';
 import { createQueueDispatcher } from '../../producer/dispatch/queue-dispatcher.ts';
+import { registerTrafficMetrics } from '../../shared/runtime/traffic-metrics.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
 import { closeOnFailure } from '../close-on-failure.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
 import { loggerOf } from '../logger.ts';
+import { parseMetricsConfig } from '../metrics-config.ts';
 import { preprocessorOf } from '../preprocessor-of.ts';
+import { parseCacheConfig } from '../../producer/service/cache/cache-settings.ts';
+import { addCacheMetrics, createResponseStore } from '../response-cache.ts';
 import { createProtocols, protocolRulesOf } from '../protocols.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
@@ -18,6 +22,8 @@ const DASHBOARD_PATH = '/dashboard';
 /** `millrace producer`: facades in front of the queue. Returns when it listens, whether workers are there or not. */
 export async function producer(settings: Settings<'producer'>): Promise<void> {
   const rules = protocolRulesOf(settings);
+  const cache = parseCacheConfig(settings.cacheConfig, settings.redis);
+  const metricsOptions = parseMetricsConfig(settings.metricsConfig);
   const logger = loggerOf(settings);
   const queue = await createQueueDispatcher({
     redisUrl: settings.redis,
@@ -26,10 +32,13 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
     maxBytesInFlight: settings.maxInflightBytes,
   });
   const dispatcher = new CountingDispatcher(queue);
+  const responseStore = cache && (await createResponseStore(cache, logger));
   const preprocessor = preprocessorOf(settings, logger);
   const { httpAddress: listenAddress, dashboardToken: token } = settings;
   const protocols = createProtocols(settings, {
     dispatcher,
+    responseStore,
+    trafficStore: queue.traffic,
     preprocessor,
     rules,
     logger,
@@ -51,9 +60,13 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
     await dispatcher.close(graceMs);
     await preprocessor.close();
     await metrics?.close();
+    await responseStore?.close();
   };
   const { url, grpcAddress } = await closeOnFailure(close, async () => {
-    metrics = await listenMetrics(settings, createMetricsRegistry(dispatcher), logger);
+    const registry = createMetricsRegistry(dispatcher, metricsOptions);
+    if (responseStore) addCacheMetrics(registry, responseStore, dispatcher);
+    registerTrafficMetrics(registry, protocols.traffic);
+    metrics = await listenMetrics(settings, registry, logger);
     return protocols.listen();
   });
   closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);

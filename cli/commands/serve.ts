@@ -1,4 +1,6 @@
 import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
+import { MemoryTrafficStore } from '../../producer/service/traffic/memory-traffic-store.ts';
+import { registerTrafficMetrics } from '../../shared/runtime/traffic-metrics.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
 import { closeOnFailure } from '../close-on-failure.ts';
@@ -6,7 +8,10 @@ import type { Settings } from '../flags/catalogue.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
 import { loadEngine } from '../load-engine.ts';
 import { loggerOf } from '../logger.ts';
+import { parseMetricsConfig } from '../metrics-config.ts';
 import { preprocessorOf } from '../preprocessor-of.ts';
+import { parseCacheConfig } from '../../producer/service/cache/cache-settings.ts';
+import { addCacheMetrics, createResponseStore } from '../response-cache.ts';
 import { createProtocols, protocolRulesOf } from '../protocols.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
@@ -14,11 +19,16 @@ import { printStarted } from '../started.ts';
 /** `millrace serve`: facades and engine in one process. Returns when everything is ready. */
 export async function serve(settings: Settings<'serve'>): Promise<void> {
   const rules = protocolRulesOf(settings);
+  const cache = parseCacheConfig(settings.cacheConfig);
+  const metricsOptions = parseMetricsConfig(settings.metricsConfig);
   const logger = loggerOf(settings);
-  const engine = await loadEngine(settings, logger);
+  const engine = await loadEngine(settings, logger, cache !== undefined);
+  const responseStore = cache && (await createResponseStore(cache, logger));
   const preprocessor = preprocessorOf(settings, logger);
   const protocols = createProtocols(settings, {
     dispatcher: engine,
+    responseStore,
+    trafficStore: new MemoryTrafficStore(),
     preprocessor,
     rules,
     logger,
@@ -30,9 +40,13 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
     await engine.close(graceMs);
     await preprocessor.close();
     await metrics?.close();
+    await responseStore?.close();
   };
   const { url, grpcAddress } = await closeOnFailure(close, async () => {
-    metrics = await listenMetrics(settings, createMetricsRegistry(engine), logger);
+    const registry = createMetricsRegistry(engine, metricsOptions);
+    if (responseStore) addCacheMetrics(registry, responseStore, engine);
+    registerTrafficMetrics(registry, protocols.traffic);
+    metrics = await listenMetrics(settings, registry, logger);
     return protocols.listen();
   });
   closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);

@@ -7,13 +7,15 @@ import type { Settings } from '../flags/catalogue.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
 import { loadEngine } from '../load-engine.ts';
 import { loggerOf } from '../logger.ts';
+import { parseMetricsConfig } from '../metrics-config.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
 
 /** `millrace worker`: an engine that drains the queue. Returns when it takes work. */
 export async function worker(settings: Settings<'worker'>): Promise<void> {
+  const metricsOptions = parseMetricsConfig(settings.metricsConfig);
   const logger = loggerOf(settings);
-  const engine = await loadEngine(settings, logger);
+  const engine = await loadEngine(settings, logger, true);
   let metrics: MetricsServer | undefined;
   let consumer: Consumer | undefined;
   const close = async (graceMs: number): Promise<void> => {
@@ -22,7 +24,7 @@ export async function worker(settings: Settings<'worker'>): Promise<void> {
     await metrics?.close();
   };
   const { workerId } = await closeOnFailure(close, async () => {
-    metrics = await listenMetrics(settings, createMetricsRegistry(engine), logger);
+    metrics = await listenMetrics(settings, createMetricsRegistry(engine, metricsOptions), logger);
     consumer = await createConsumer({ redisUrl: settings.redis, engine: poolEngineOf(engine), logger });
     return consumer;
   });

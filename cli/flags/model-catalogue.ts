@@ -1,3 +1,4 @@
+import { DEFAULT_TOLERANCE } from '../../shared/traffic/traffic-rule.ts';
 import { FLAGS, type ValueOf } from './catalogue.ts';
 import type { Flag } from './flag.ts';
 
@@ -54,6 +55,46 @@ export const MODEL_FLAGS = {
     commandLineOnly: true,
     help: 'of an ensemble: unload the models of its steps too',
   },
+  sticky: {
+    name: 'sticky',
+    type: 'string',
+    value: 'NAME',
+    default: '',
+    commandLineOnly: true,
+    help: 'request parameter whose value decides, so that equal values get the same version',
+  },
+  shadow: {
+    name: 'shadow',
+    type: 'string',
+    value: 'VERSION',
+    default: undefined,
+    commandLineOnly: true,
+    help: 'version that gets copies of requests, whose answers are compared and thrown away; 2=10% for a part of them',
+  },
+  tolerance: {
+    name: 'tolerance',
+    type: 'string',
+    value: 'NUMBER',
+    default: String(DEFAULT_TOLERANCE),
+    commandLineOnly: true,
+    help: 'up to which the numbers of a copy’s answer count as equal, relative where they are above 1',
+  },
+  fallback: {
+    name: 'fallback',
+    type: 'boolean',
+    value: 'BOOL',
+    default: false,
+    commandLineOnly: true,
+    help: 'take the share of the newest version away when it fails more than the others',
+  },
+  clear: {
+    name: 'clear',
+    type: 'boolean',
+    value: 'BOOL',
+    default: false,
+    commandLineOnly: true,
+    help: 'back to the rule of the config, or to the version policy',
+  },
   url: {
     name: 'url',
     type: 'string',
@@ -101,6 +142,7 @@ export const MODEL_COMMAND_FLAGS = {
   init: ['name', 'targetRepository', 'link', 'json'],
   list: [...SERVER],
   load: ['config', ...SERVER],
+  traffic: ['sticky', 'shadow', 'tolerance', 'fallback', 'clear', ...SERVER],
   unload: ['unloadDependents', ...SERVER],
 } as const satisfies Record<string, readonly ModelFlagKey[]>;
 

@@ -20,6 +20,7 @@ export class CatalogFeed {
   readonly #reader: DirectoryReader;
   readonly #link: RedisLink;
   readonly #logger: Logger;
+  readonly #readListeners: (() => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
   #reading: Promise<void> | undefined;
   #rememberUntilMs = -Infinity;
@@ -45,6 +46,11 @@ export class CatalogFeed {
     this.#timer.unref();
   }
 
+  /** Calls back whenever the directory has been read, changed or not. */
+  onRead(listener: () => void): void {
+    this.#readListeners.push(listener);
+  }
+
   close(): void {
     clearInterval(this.#timer);
   }
@@ -63,6 +69,7 @@ export class CatalogFeed {
     if (this.#link.state.kind !== 'up') return;
     try {
       this.#update(await this.#reader.read());
+      for (const listener of this.#readListeners) listener();
     } catch (error) {
       this.#logger.warn({ error: String(error) }, 'model directory not read');
     }

@@ -1,7 +1,7 @@
 import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
 import { ModelStats } from '../../shared/infer/model-stats.ts';
-import type { Dispatcher } from '../../shared/infer/ports.ts';
+import { type Dispatcher, UNLOADED } from '../../shared/infer/ports.ts';
 import { type InferRequest, rowsOf } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
 import { assertRequestFits } from '../../shared/infer/validate-request.ts';
@@ -38,6 +38,7 @@ export class CountingDispatcher implements Dispatcher {
       const rows = rowsOf(model.maxBatchSize > 0, request.inputs);
       // While workers change over, another version may have answered than the one that was looked up here.
       const stats = this.statsOf(model.name, response.version);
+      if (response.version === model.version) stats.describe(model.config);
       stats.recordSuccess(rows, (performance.now() - call.arrivalMs) * 1000, response.timings);
       for (const step of response.steps ?? []) {
         this.statsOf(step.model, step.version).recordSuccess(step.rows, step.requestUs, step.timings);
@@ -50,12 +51,16 @@ export class CountingDispatcher implements Dispatcher {
     }
   };
 
-  /** One for each model version that can be called now or was called before, so that every series is there from the start. */
-  stats(): Iterable<ModelStats> {
-    for (const state of this.#inner.catalog.list()) {
-      if (state.state === 'READY' && state.version !== undefined) this.statsOf(state.name, state.version);
+  /** One for each model version that can be called, or could be if a worker was there; none for one that was unloaded. */
+  *stats(): Iterable<ModelStats> {
+    for (const { name, version, state, reason, loadSeconds } of this.#inner.catalog.list()) {
+      if (version === undefined || reason === UNLOADED) continue;
+      if (state !== 'READY' && !this.#stats.has(keyOf(name, version))) continue;
+      const stats = this.statsOf(name, version);
+      stats.loadSeconds = loadSeconds ?? stats.loadSeconds;
+      if (state === 'READY') this.#describe(stats);
+      yield stats;
     }
-    return this.#stats.values();
   }
 
   ready(): ReturnType<Dispatcher['ready']> {
@@ -70,8 +75,16 @@ export class CountingDispatcher implements Dispatcher {
     return this.#inner.close(graceMs);
   }
 
+  #describe(stats: ModelStats): void {
+    try {
+      stats.describe(this.#inner.catalog.resolve(stats.model, stats.version).config);
+    } catch {
+      // Announced, and its description has not come yet: the next reading has it.
+    }
+  }
+
   statsOf(model: string, version: string): ModelStats {
-    const key = `${model}/${version}`;
+    const key = keyOf(model, version);
     let stats = this.#stats.get(key);
     if (!stats) {
       stats = new ModelStats(model, version);
@@ -79,4 +92,8 @@ export class CountingDispatcher implements Dispatcher {
     }
     return stats;
   }
+}
+
+function keyOf(model: string, version: string): string {
+  return `${model}/${version}`;
 }

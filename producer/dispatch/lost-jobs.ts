@@ -22,7 +22,7 @@ export async function findLostRequests(
   for (const [bundle, requests] of bundles) {
     const [first] = requests;
     if (!first) continue;
-    if (!(await queues.of(first.request.model, first.queueVersion).getJob(jobId(producer, bundle))))
+    if (!(await queues.of(first.request.model, first.queueVersion, first.worker).getJob(jobId(producer, bundle))))
       lost.push(...requests);
   }
   return lost.filter((request) => !request.settled);

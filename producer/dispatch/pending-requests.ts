@@ -15,6 +15,8 @@ export interface PendingRequest {
   bundle: string;
   /** The version whose queue carries it; '' for the queue of the model. */
   queueVersion: string;
+  /** The worker whose own queue carries it, where it matters which one; '' otherwise. */
+  worker: string;
   /** How often it was sent again because the worker that got it does not serve the model any more. */
   resends: number;
   /** Redis has acknowledged the bundle. */
@@ -35,7 +37,13 @@ export class PendingRequests {
   readonly #bySequence = new Map<number, PendingRequest>();
   #bytes = 0;
   #lateAnswers = 0;
+  readonly #onSettled: (request: PendingRequest) => void;
   #onEmpty: (() => void) | undefined;
+
+  /** `onSettled` is told of every request that nobody waits for any more. */
+  constructor(onSettled: (request: PendingRequest) => void = () => undefined) {
+    this.#onSettled = onSettled;
+  }
 
   get count(): number {
     return this.#bySequence.size;
@@ -101,6 +109,7 @@ export class PendingRequests {
     this.#bytes -= request.bytes;
     request.gauge.count -= 1;
     request.settled = true;
+    this.#onSettled(request);
     if (this.#bySequence.size === 0) this.#onEmpty?.();
     return request;
   }

@@ -5,6 +5,7 @@ import { notReady, unknownModel, unknownVersion } from '../../shared/infer/not-s
 import { type ModelCatalog, type ModelState, UNLOADED } from '../../shared/infer/ports.ts';
 import { createReadyModel } from '../../shared/model/create-ready-model.ts';
 import type { ModelFiles, ReadyModel } from '../../shared/model/ready-model.ts';
+import { sequenceIdleMs } from '../../shared/model/sequence-routing.ts';
 
 interface Version {
   readonly state: ModelState;
@@ -29,7 +30,9 @@ export const NO_WORKER_REASON = 'no worker serves this model now';
 export class QueueCatalog implements ModelCatalog {
   readonly #filesOf: (description: ModelDescription) => ModelFiles;
   #models: ReadonlyMap<string, Model> = new Map();
+  /** Those that take new work. */
   #workers: readonly WorkerRecord[] = [];
+  #alive: ReadonlySet<string> = new Set();
   /** Built once per description and set of versions, so that callers may hang their own caches on it. */
   #built = new Map<string, ReadyModel>();
 
@@ -59,6 +62,7 @@ export class QueueCatalog implements ModelCatalog {
     }
     this.#models = models;
     this.#workers = snapshot.workers.filter((worker) => !worker.draining);
+    this.#alive = new Set(snapshot.workers.map(({ id }) => id));
   }
 
   resolve(name: string, version: string): ReadyModel {
@@ -100,6 +104,28 @@ export class QueueCatalog implements ModelCatalog {
     const model = this.#models.get(name);
     if (!model?.announced || this.served(name)) return false;
     return this.#workers.some(({ models }) => models.some((row) => row.name === name && row.wakeable === true));
+  }
+
+  /** Ids of the workers that take new work for this version of the model; '' for the one that it resolves to. */
+  workersServing(name: string, version: string): string[] {
+    const model = this.#models.get(name);
+    const wanted = version === '' && model ? pickLatest(model)?.state.version : version;
+    return this.#workers
+      .filter(({ models }) => models.some((m) => m.name === name && m.version === wanted && m.state === 'READY'))
+      .map(({ id }) => id);
+  }
+
+  /** How long a sequence of the model may be silent, in ms; undefined for a model whose requests belong to no sequences. */
+  sequenceIdleMs({ config }: ReadyModel): number | undefined {
+    return sequenceIdleMs(config, (name, version) => {
+      const model = this.#models.get(name);
+      return (version === '' ? model && pickLatest(model) : model?.versions.get(version))?.ready?.config;
+    });
+  }
+
+  /** Whether the worker is there, even if it takes nothing new. */
+  isAlive(worker: string): boolean {
+    return this.#alive.has(worker);
   }
 
   /** Ids of the living workers that load and unload on request. */

@@ -7,22 +7,27 @@ import { NotServed } from '../../shared/infer/not-served.ts';
 import type { Dispatcher } from '../../shared/infer/ports.ts';
 import { type InferRequest, rowsOf } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
+import { sequenceLost, sequencePartOf } from '../../shared/infer/sequence.ts';
 import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
+import type { TrafficStore } from '../../shared/traffic/traffic-store.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
-import { cancelKey, queueName, replyKey } from '../../shared/wire/names.ts';
+import { cancelKey, replyKey } from '../../shared/wire/names.ts';
+import type { Reply } from '../../shared/wire/reply.ts';
 import { CancelWriter } from './cancel-writer.ts';
 import { CatalogFeed } from './catalog-feed.ts';
 import { findLostRequests } from './lost-jobs.ts';
-import { ModelLane } from './model-lane.ts';
+import { ModelLanes } from './model-lanes.ts';
 import { ModelQueues } from './model-queues.ts';
 import { type Gauge, type PendingRequest, PendingRequests } from './pending-requests.ts';
 import type { QueueCatalog } from './queue-catalog.ts';
 import { QueueControl } from './queue-control.ts';
+import { RedisTrafficStore } from './redis-traffic-store.ts';
 import { BLOCK_MS, ReplyListener } from './reply-listener.ts';
-import { sendBundle } from './send-bundle.ts';
+import { SequenceHolders } from './sequence-holders.ts';
+import { SequenceLines } from './sequence-lines.ts';
 import { VersionQueues } from './version-queues.ts';
 
 export interface QueueDispatcherOptions {
@@ -43,6 +48,9 @@ export interface QueueDispatcherOptions {
 
 /** What the producer's metrics and dashboard want beside the port. */
 export interface QueueDispatcher extends Dispatcher {
+  /** How requests are spread over versions in the whole pool. */
+  readonly traffic: TrafficStore;
+  readonly catalog: QueueCatalog;
   /** One queue per known model, for the dashboard. They stay the dispatcher's, which closes them. */
   queues(): readonly Queue[];
   stats(): { readonly requestsInFlight: number; readonly bytesInFlight: number; readonly lateAnswers: number };
@@ -75,7 +83,9 @@ export async function createQueueDispatcher(options: QueueDispatcherOptions): Pr
     await link.start();
     const feed = new CatalogFeed(redis, link, logger);
     await feed.start();
-    const dispatcher = new RedisQueueDispatcher({ ...options, redis, reader, link, feed, producer });
+    const traffic = new RedisTrafficStore(redis, link, logger);
+    await traffic.start();
+    const dispatcher = new RedisQueueDispatcher({ ...options, redis, reader, link, feed, traffic, producer });
     dispatcher.start();
     return dispatcher;
   } catch (error) {
@@ -90,17 +100,20 @@ interface Parts extends QueueDispatcherOptions {
   readonly reader: Redis;
   readonly link: RedisLink;
   readonly feed: CatalogFeed;
+  readonly traffic: RedisTrafficStore;
   readonly producer: string;
 }
 
 class RedisQueueDispatcher implements QueueDispatcher {
   readonly catalog: QueueCatalog;
   readonly control: QueueControl;
+  readonly traffic: RedisTrafficStore;
   readonly #parts: Parts;
-  readonly #pending = new PendingRequests();
+  readonly #pending = new PendingRequests((request) => this.#sequences.settled(request));
+  readonly #sequences: SequenceLines;
   readonly #listener: ReplyListener;
   readonly #cancels: CancelWriter;
-  readonly #lanes = new Map<string, ModelLane>();
+  readonly #lanes: ModelLanes;
   readonly #waking = new Map<string, Promise<void>>();
   readonly #queues: ModelQueues;
   readonly #versionQueues: VersionQueues;
@@ -108,18 +121,31 @@ class RedisQueueDispatcher implements QueueDispatcher {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
   #sequence = 0;
-  #bundles = 0;
   #closing = false;
 
   constructor(parts: Parts) {
     const { redis, reader, link, producer, logger, feed } = parts;
     this.#parts = parts;
     this.catalog = feed.catalog;
+    this.traffic = parts.traffic;
     this.control = new QueueControl({ redis, link, feed });
     this.#versionQueues = new VersionQueues(redis, link, feed.catalog, logger);
     this.#maxRequests = parts.maxRequestsInFlight ?? 10_000;
     this.#maxBytes = parts.maxBytesInFlight ?? 256 * 1024 * 1024;
     this.#queues = new ModelQueues(redis, logger);
+    const { clock = systemClock, maxBundleRequests: maxRequests = 32, bundleWindowMs: windowMs = 2 } = parts;
+    this.#lanes = new ModelLanes({
+      redis,
+      link,
+      queues: this.#queues,
+      producer,
+      clock,
+      limits: { maxRequests, maxBytes: MAX_BUNDLE_BYTES, windowMs, maxAddsInFlight: MAX_ADDS_IN_FLIGHT },
+      onRefused: (requests, error) => {
+        for (const { sequence } of requests) this.#giveUp(sequence, error);
+      },
+      logger,
+    });
     this.#cancels = new CancelWriter(redis, link, producer, logger);
     this.#listener = new ReplyListener({
       reader,
@@ -129,18 +155,29 @@ class RedisQueueDispatcher implements QueueDispatcher {
       logger,
       onReply: (reply) => {
         if ('response' in reply) this.#noteRun(reply.response);
-        if ('error' in reply && reply.error instanceof NotServed && this.#tryElsewhere(reply.sequence)) return;
-        this.#pending.settle(reply);
+        const answer = 'error' in reply && reply.error instanceof NotServed ? this.#notServed(reply) : reply;
+        if (!answer) return;
+        this.#sequences.over(answer.sequence);
+        this.#pending.settle(answer);
       },
+    });
+    this.#sequences = new SequenceLines({
+      holders: new SequenceHolders(redis, feed.catalog, () => feed.refresh()),
+      isAlive: (worker) => feed.catalog.isAlive(worker),
+      clock,
+      send: (request, maxBatchSize) => this.#lanes.push(request, maxBatchSize),
+      fail: (request, error) => this.#pending.fail(request.sequence, error),
+      onWorkerGone: (worker) => this.#lanes.forgetWorker(worker),
     });
   }
 
   start(): void {
     const { link } = this.#parts;
     this.#listener.start();
+    this.#parts.feed.onRead(() => this.#sequences.follow());
     link.onState((state) => {
       if (state.kind === 'down') this.#failUnqueued(link.fault() ?? 'the queue is not reachable');
-      if (state.kind === 'up') for (const lane of this.#lanes.values()) lane.wake();
+      if (state.kind === 'up') this.#lanes.wake();
     });
     link.onRestart(() => void setTimeout(() => void this.#resendLost(), RESEND_AFTER_MS).unref());
   }
@@ -154,6 +191,8 @@ class RedisQueueDispatcher implements QueueDispatcher {
       for (const input of request.inputs) bytes += input.data.byteLength;
       this.#assertRoom(bytes);
       const rows = rowsOf(model.maxBatchSize > 0, request.inputs);
+      const idleMs = this.catalog.sequenceIdleMs(model);
+      const part = idleMs === undefined ? undefined : sequencePartOf(request);
       const pending: PendingRequest = {
         sequence: (this.#sequence += 1),
         request,
@@ -161,7 +200,8 @@ class RedisQueueDispatcher implements QueueDispatcher {
         rows,
         bytes,
         bundle: '',
-        queueVersion: this.#versionQueues.choose(model.name, request.version),
+        queueVersion: part ? '' : this.#versionQueues.choose(model.name, request.version),
+        worker: '',
         resends: 0,
         queued: false,
         settled: false,
@@ -171,7 +211,8 @@ class RedisQueueDispatcher implements QueueDispatcher {
       };
       this.#pending.add(pending);
       call.onCancel((error) => this.#abandon(pending, error));
-      this.#lane(request.model, pending.queueVersion).push(pending, model.maxBatchSize);
+      if (part && idleMs !== undefined) this.#sequences.push(pending, part, idleMs, model.maxBatchSize);
+      else this.#lanes.push(pending, model.maxBatchSize);
     });
   };
 
@@ -214,7 +255,9 @@ class RedisQueueDispatcher implements QueueDispatcher {
     this.#closing = true;
     await this.#pending.close(graceMs);
     feed.close();
-    for (const lane of this.#lanes.values()) lane.close();
+    this.traffic.close();
+    this.#sequences.close();
+    this.#lanes.close();
     await this.#listener.close();
     if (link.state.kind === 'up') {
       // Both have a TTL, so it is no harm when this fails.
@@ -268,39 +311,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
   #noteRun({ model, timings }: InferResponse): void {
     const { executions, computeInputUs, computeInferUs, computeOutputUs } = timings;
     if (executions === 0) return;
-    this.#lanes.get(queueName(model))?.noteRun((computeInputUs + computeInferUs + computeOutputUs) / 1000);
-  }
-
-  #lane(model: string, version: string): ModelLane {
-    const queue = queueName(model, version);
-    let lane = this.#lanes.get(queue);
-    if (!lane) {
-      const { link, clock = systemClock, maxBundleRequests = 32, bundleWindowMs = 2 } = this.#parts;
-      lane = new ModelLane({
-        link,
-        clock,
-        limits: {
-          maxRequests: maxBundleRequests,
-          maxBytes: MAX_BUNDLE_BYTES,
-          windowMs: bundleWindowMs,
-          maxAddsInFlight: MAX_ADDS_IN_FLIGHT,
-        },
-        send: (requests) => this.#send(model, version, requests),
-        onRefused: (requests, error) => {
-          this.#parts.logger.warn({ model, requests: requests.length, err: error }, 'bundle refused');
-          for (const request of requests) this.#pending.fail(request.sequence, error);
-        },
-      });
-      this.#lanes.set(queue, lane);
-    }
-    return lane;
-  }
-
-  #send(model: string, version: string, requests: readonly PendingRequest[]): Promise<void> {
-    const { redis, link, producer } = this.#parts;
-    const bundle = (this.#bundles += 1).toString(36);
-    for (const request of requests) request.bundle = bundle;
-    return sendBundle({ redis, link, queue: this.#queues.of(model, version), producer, model }, bundle, requests);
+    this.#lanes.noteRun(model, (computeInputUs + computeInferUs + computeOutputUs) / 1000);
   }
 
   #gauge(model: string, version: string): Gauge {
@@ -315,7 +326,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
     for (const request of [...this.#pending.values()]) {
       if (!request.queued) this.#pending.fail(request.sequence, new InferError('UNAVAILABLE', reason));
     }
-    for (const lane of this.#lanes.values()) lane.wake();
+    this.#lanes.wake();
   }
 
   /** Redis came back as another process; what it has lost is sent again while somebody waits for it. */
@@ -344,14 +355,33 @@ class RedisQueueDispatcher implements QueueDispatcher {
     return true;
   }
 
+  /** A request whose worker does not serve the model any more. Returns what to answer with; undefined while it may be served yet. */
+  #notServed(reply: Reply & { readonly error: InferError }): Reply | undefined {
+    const { sequence, error } = reply;
+    if (!this.#sequences.has(sequence)) return this.#tryElsewhere(sequence) ? undefined : reply;
+    const refusal = this.#sequences.refused(sequence, error);
+    return refusal && { sequence, error: refusal };
+  }
+
+  /** Nothing of the request is in the queue any more. */
+  #giveUp(sequence: number, error: InferError): void {
+    this.#pending.fail(sequence, error);
+    this.#sequences.over(sequence);
+  }
+
   #resend(request: PendingRequest): void {
+    if (request.worker !== '') {
+      const lost = sequenceLost(request.request.model, sequencePartOf(request.request), 'the queue lost its request');
+      this.#giveUp(request.sequence, lost);
+      return;
+    }
     request.bundle = '';
     request.queued = false;
     const { model, version } = request.request;
     try {
       const { maxBatchSize } = this.catalog.resolve(model, version);
       request.queueVersion = this.#versionQueues.choose(model, version);
-      this.#lane(model, request.queueVersion).push(request, maxBatchSize);
+      this.#lanes.push(request, maxBatchSize);
     } catch (error) {
       this.#pending.fail(request.sequence, InferError.from(error));
     }

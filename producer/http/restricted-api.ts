@@ -35,6 +35,7 @@ const MODEL_CALLS: Readonly<Record<string, ApiCategory>> = {
   generate: 'inference',
   generate_stream: 'inference',
   stats: 'statistics',
+  traffic: 'model-repository',
 };
 
 /**

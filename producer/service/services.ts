@@ -2,11 +2,17 @@ import type { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { Dispatcher, InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
 import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
+import type { TrafficStore } from '../../shared/traffic/traffic-store.ts';
 import { Admission, type AdmissionSettings } from './admission.ts';
+import type { ResponseStore } from './cache/response-store.ts';
 import { createService } from './inference-service.ts';
 import { DEFAULT_LOG_VALUES, LogSettings } from './log-settings.ts';
 import { SharedMemory } from './shared-memory.ts';
+import { MemoryTrafficStore } from './traffic/memory-traffic-store.ts';
+import { Traffic } from './traffic/traffic.ts';
+import { createTrafficControl, type TrafficControl } from './traffic/traffic-control.ts';
 import { TraceSettings } from './trace-settings.ts';
+import { withDeadline } from './with-deadline.ts';
 
 /** A dispatcher that counts what its clients see. */
 export interface MeasuredDispatcher extends Dispatcher {
@@ -27,6 +33,9 @@ export interface Services {
   wake(model: string): Promise<void> | undefined;
   /** Validates against the model's metadata, admits, measures, dispatches. */
   readonly infer: InferFn;
+  /** Chooses versions for requests that name none, where a rule says so. */
+  readonly traffic: Traffic;
+  readonly trafficControl: TrafficControl;
   /** Whether requests can be carried now; the reason when not. */
   ready(): { ok: true } | { ok: false; reason: string };
   /** The readiness that clients are told: requests can be carried, and (unless it was switched off) all models are ready. */
@@ -68,17 +77,27 @@ export interface ServicesOptions {
   readonly version: string;
   /** What the logger writes and how to change it; settings without an effect unless given. */
   readonly logSettings?: LogSettings;
+  /** Keeps answers of models with `response_cache`; not closed by the services. None unless given. */
+  readonly responseStore?: ResponseStore | undefined;
+  /** How requests are spread over versions; that of this process alone unless given. */
+  readonly trafficStore?: TrafficStore;
   readonly clock?: Clock;
 }
 
 export function createServices(options: ServicesOptions): Services {
   const { dispatcher, settings, logger, version, clock = systemClock } = options;
+  const { responseStore, trafficStore = new MemoryTrafficStore() } = options;
+  const { catalog } = dispatcher;
   const admission = new Admission(settings);
+  const shadowInfer = withDeadline(clock, (request, call) => dispatcher.infer(request, call));
+  const traffic = new Traffic({ store: trafficStore, catalog, shadowInfer, clock, logger });
   return {
-    catalog: dispatcher.catalog,
+    catalog,
     control: dispatcher.control,
     wake: (model) => withinMs(dispatcher.wake(model), settings.requestTimeoutMs, clock),
-    infer: createService(dispatcher, admission, clock),
+    infer: createService({ dispatcher, admission, traffic, responseStore, clock }),
+    traffic,
+    trafficControl: createTrafficControl(traffic, trafficStore, catalog),
     ready: () => dispatcher.ready(),
     serverReady: () => dispatcher.ready().ok && (!settings.strictReadiness || dispatcher.catalog.ready()),
     stats: () => dispatcher.stats(),

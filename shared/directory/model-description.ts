@@ -23,7 +23,7 @@ export interface ModelDescription {
   readonly labels: ReadonlyMap<string, readonly string[]>;
   readonly files: readonly DescribedFile[];
   /** As in ReadyModel. */
-  readonly identity: string | undefined;
+  readonly identity?: string | undefined;
 }
 
 /** Bigger files stay with the worker: what describes preprocessing is a few MiB at most. */

@@ -49,7 +49,7 @@ function decodeModel(wire: unknown): AnnouncedModel {
   if (!isRecord(wire) || typeof wire.name !== 'string' || typeof wire.reason !== 'string') {
     throw invalid('a model has no name');
   }
-  const { name, reason, version, description, wakeable } = wire;
+  const { name, reason, version, description, wakeable, loadSeconds } = wire;
   const state = STATES.find((known) => known === wire.state);
   if (!state) throw invalid('a model has no known state');
   return {
@@ -59,6 +59,7 @@ function decodeModel(wire: unknown): AnnouncedModel {
     ...(typeof version === 'string' && { version }),
     ...(isSha256(description) && { description }),
     ...(wakeable === true && { wakeable }),
+    ...(typeof loadSeconds === 'number' && { loadSeconds }),
   };
 }
 

@@ -1,4 +1,7 @@
 import type { InferError } from '../errors.ts';
+import { DEFAULT_BOUNDS_MS, firstResponseBoundsOf, metricTagsOf } from '../model/metric-settings.ts';
+import type { ModelConfig } from '../proto/generated/model_config_pb.ts';
+import { LatencyHistogram } from './latency-histogram.ts';
 import type { ReleaseReason, Timings } from './response.ts';
 import { RELEASE_REASONS } from './response.ts';
 
@@ -29,6 +32,9 @@ export class ModelStats {
   readonly version: string;
   /** How long the last load took. */
   loadSeconds = 0;
+  #config: ModelConfig | undefined;
+  #tags: Readonly<Record<string, string>> = {};
+  #firstResponse = new LatencyHistogram(DEFAULT_BOUNDS_MS);
   #successes = 0;
   #inferences = 0;
   #executions = 0;
@@ -55,11 +61,23 @@ export class ModelStats {
     this.version = version;
   }
 
+  /** The config that serves now, which says how the figures are shown. Other bounds begin their histogram anew. */
+  describe(config: ModelConfig): void {
+    if (config === this.#config) return;
+    this.#config = config;
+    this.#tags = metricTagsOf(config);
+    const bounds = firstResponseBoundsOf(config);
+    const { boundsMs } = this.#firstResponse;
+    const same = bounds.length === boundsMs.length && bounds.every((bound, index) => bound === boundsMs[index]);
+    if (!same) this.#firstResponse = new LatencyHistogram(bounds);
+  }
+
   /** `rows` are those of the request (at least 1 counts); `requestDurationUs` is from its arrival to its answer. */
   recordSuccess(rows: number, requestDurationUs: number, timings: Timings): void {
     this.#successes += 1;
     this.#inferences += rows > 0 ? rows : 1;
     this.#requestNs += requestDurationUs * 1000;
+    this.#firstResponse.record(requestDurationUs / 1000);
     this.#queueNs += timings.queueUs * 1000;
     this.#computeInputNs += timings.computeInputUs * 1000;
     this.#computeInferNs += timings.computeInferUs * 1000;
@@ -71,6 +89,7 @@ export class ModelStats {
   recordCacheHit(requestDurationUs: number, lookupUs: number): void {
     this.#successes += 1;
     this.#requestNs += requestDurationUs * 1000;
+    this.#firstResponse.record(requestDurationUs / 1000);
     this.#cacheHits += 1;
     this.#cacheHitNs += lookupUs * 1000;
   }
@@ -89,6 +108,16 @@ export class ModelStats {
     if (error.refusedAt === 'entry') return;
     this.#failures[failureReasonOf(error)] += 1;
     this.#failureNs += requestDurationUs * 1000;
+  }
+
+  /** Extra labels of the model's metrics, in the order of their names. */
+  get tags(): Readonly<Record<string, string>> {
+    return this.#tags;
+  }
+
+  /** How long successful requests took from their arrival to their answer. */
+  get firstResponse(): LatencyHistogram {
+    return this.#firstResponse;
   }
 
   get success(): CountAndNs {

@@ -31,3 +31,8 @@ export function controlRefused(model: string, action: 'load' | 'unload', why: st
   const text = `failed to ${action} '${shownText(model)}': explicit model load / unload is not allowed`;
   return new InferError('UNAVAILABLE', `${text}: ${why}`);
 }
+
+/** The same for how its requests are spread over its versions. */
+export function trafficRefused(model: string, why: string): InferError {
+  return new InferError('UNAVAILABLE', `the traffic of '${shownText(model)}' cannot be changed here: ${why}`);
+}

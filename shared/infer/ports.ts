@@ -18,6 +18,8 @@ export interface ModelState {
   readonly state: 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING' | 'UNKNOWN';
   /** Why it is not READY; for a READY one why its last reload failed, '' when none did. */
   readonly reason: string;
+  /** How long the load of a READY version took. */
+  readonly loadSeconds?: number;
   /** Set for a model that does not serve and is loaded when a request comes for it. */
   readonly wakeable?: boolean;
 }

@@ -42,8 +42,8 @@ export interface InferResponse {
   readonly steps?: readonly StepRecord[];
   /**
    * Present when tensors are large and nobody but the receiver holds any of this request or response any more: the
-   * receiver may call it, once, when the answer is sent, and may then free the request's memory too. Whoever keeps a
-   * response or makes another one of its tensors must leave this out.
+   * receiver may call it, once, when the answer is sent, and may then free the request's memory too. Whoever keeps any of
+   * the tensors passes on a response without it, and `{ ...response }` is one.
    */
-  readonly free?: (() => void) | undefined;
+  free?(): void;
 }

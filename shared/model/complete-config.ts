@@ -14,7 +14,7 @@ import type { GraphTensor } from './graph-tensor.ts';
 import { hiddenInputs, hiddenOutputs } from './sequence-tensors.ts';
 
 /** What auto-complete sets for a model that can batch and whose config says nothing. Counted in rows. */
-const DEFAULT_MAX_BATCH_SIZE = 4;
+export const DEFAULT_MAX_BATCH_SIZE = 4;
 
 /** What a model file declares. */
 export interface Graph {
@@ -30,14 +30,18 @@ export interface Graph {
  * config.
  * @throws InferError INVALID_ARGUMENT when the config wants batching and the file cannot batch.
  */
-export function completeModelConfig(config: ModelConfig, graph: Graph): ModelConfig {
+export function completeModelConfig(
+  config: ModelConfig,
+  graph: Graph,
+  defaultMaxBatchSize: number = DEFAULT_MAX_BATCH_SIZE,
+): ModelConfig {
   const completed = clone(ModelConfigSchema, config);
   const hasInputs = config.input.length > 0 || config.batchInput.length > 0;
   if (hasInputs && config.output.length > 0) return completed;
 
   const obstacle = obstacleToBatching(graph);
   if (obstacle === undefined) {
-    if (completed.maxBatchSize === 0) completed.maxBatchSize = DEFAULT_MAX_BATCH_SIZE;
+    if (completed.maxBatchSize === 0) completed.maxBatchSize = defaultMaxBatchSize;
     if (completed.maxBatchSize > 1 && completed.schedulingChoice.case === undefined) {
       completed.schedulingChoice = { case: 'dynamicBatching', value: create(ModelDynamicBatchingSchema) };
     }

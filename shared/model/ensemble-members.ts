@@ -41,6 +41,10 @@ function misfitsOfStep(step: EnsembleStep, model: ReadyModel, config: ModelConfi
     const sizes = `max_batch_size is ${model.maxBatchSize}, and the ensemble's is ${config.maxBatchSize}`;
     problems.push(`${where}: ${sizes}; set the ensemble's to ${model.maxBatchSize} or less`);
   }
+  if (config.responseCache?.enable && !model.config.responseCache?.enable) {
+    const repair = 'set it to true there too, so that a change of the model is told from what is kept';
+    problems.push(`${where}: the ensemble has response_cache { enable: true } and the model does not; ${repair}`);
+  }
   for (const input of step.inputs) problems.push(...unknownTensor(where, 'input', input, model.inputs));
   for (const output of step.outputs) problems.push(...unknownTensor(where, 'output', output, model.outputs));
   for (const { name, optional } of model.inputs) {

@@ -27,6 +27,7 @@ function fieldsWithoutMeaning(config: ModelConfig): string[] {
     ['instance_group', config.instanceGroup.length > 0],
     ['optimization', config.optimization !== undefined],
     ['model_warmup', config.modelWarmup.length > 0],
+    ['model_operations', config.modelOperations !== undefined],
   ];
   for (const [field, present] of used) {
     if (present) problems.push(`${field} is not for ensembles; it belongs into the configs of the steps' models`);

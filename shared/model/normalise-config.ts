@@ -27,11 +27,6 @@ export function normaliseModelConfig(config: ModelConfig): ModelConfig {
   return normalised;
 }
 
-/** How many runs of the model may be under way at once. The config has been normalised. */
-export function countInstances(config: ModelConfig): number {
-  return config.instanceGroup.reduce((sum, group) => sum + group.count, 0);
-}
-
 function normaliseVersionPolicy(config: ModelConfig): void {
   config.versionPolicy ??= create(ModelVersionPolicySchema);
   const choice = config.versionPolicy.policyChoice;

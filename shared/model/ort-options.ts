@@ -1,4 +1,5 @@
 import type { ModelConfig } from '../proto/generated/model_config_pb.ts';
+import { findSessionEntryProblems, sessionEntriesOf } from './session-entries.ts';
 
 /** Session options by ONNX Runtime's names, as the engine's loader takes them beside the path. */
 export interface SessionOptions {
@@ -10,6 +11,10 @@ export interface SessionOptions {
   readonly enableMemPattern: boolean;
   /** Exact int8 products on x64 processors without VNNI; see docs/decisions.md. */
   readonly exactInt8: boolean;
+  /** Entries of the session's configuration, by ONNX Runtime's own names. */
+  readonly sessionEntries: Readonly<Record<string, string>>;
+  /** Memory arenas that shrink after every run; '' for none. */
+  readonly arenaShrinkage: string;
 }
 
 /** Triton's numbers, which do not rise with what they mean. */
@@ -32,11 +37,7 @@ const SWITCHES: ReadonlyMap<string, boolean> = new Map([
   ['true', true],
 ]);
 
-/** Keys that ONNX Runtime's backend acts on in Triton and that are refused here unless they ask for the default. */
-const UNSUPPORTED_KEYS: ReadonlyMap<string, string> = new Map([
-  ['memory.enable_memory_arena_shrinkage', ''],
-  ['session.use_device_allocator_for_initializers', '0'],
-]);
+const ARENA_SHRINKAGE = 'memory.enable_memory_arena_shrinkage';
 
 /** The session options of a config that `validateOrtOptions` found no problem in. */
 export function sessionOptionsOf(config: ModelConfig): SessionOptions {
@@ -51,6 +52,8 @@ export function sessionOptionsOf(config: ModelConfig): SessionOptions {
     enableCpuMemArena: SWITCHES.get(valueOf(config, 'enable_mem_arena') ?? '1') ?? true,
     enableMemPattern: SWITCHES.get(valueOf(config, 'enable_mem_pattern') ?? '1') ?? true,
     exactInt8: SWITCHES.get(valueOf(config, 'session.x64quantprecision') ?? '1') ?? true,
+    sessionEntries: sessionEntriesOf(config),
+    arenaShrinkage: valueOf(config, ARENA_SHRINKAGE) ?? '',
   };
 }
 
@@ -67,16 +70,23 @@ export function validateOrtOptions(config: ModelConfig): string[] {
   checkOneOf(problems, config, 'enable_mem_arena', SWITCHES);
   checkOneOf(problems, config, 'enable_mem_pattern', SWITCHES);
   checkOneOf(problems, config, 'session.x64quantprecision', SWITCHES);
-  for (const [key, harmless] of UNSUPPORTED_KEYS) {
-    const value = valueOf(config, key);
-    if (value !== undefined && value !== harmless) problems.push(`parameter "${key}" is not supported yet`);
-  }
+  // The C API shares one session among all instances anyway, the binding cannot.
+  checkOneOf(problems, config, 'share_session_between_instances', SWITCHES);
+  problems.push(...findSessionEntryProblems(config), ...arenaProblems(config));
   const level = config.optimization?.graph?.level ?? 0;
   if (!GRAPH_LEVELS.has(level)) {
     const expected = '0 (all), -1 (basic), 1 (extended) or 2 (none)';
     problems.push(`optimization.graph.level: expected ${expected}, got ${level}`);
   }
   return problems;
+}
+
+function arenaProblems(config: ModelConfig): string[] {
+  const value = valueOf(config, ARENA_SHRINKAGE) ?? '';
+  if (value === '') return [];
+  if (value !== 'cpu:0') return [`parameter "${ARENA_SHRINKAGE}": expected "cpu:0", got "${value}"`];
+  const arena = SWITCHES.get(valueOf(config, 'enable_mem_arena') ?? '1') ?? true;
+  return arena ? [] : [`parameter "${ARENA_SHRINKAGE}" needs an arena, and enable_mem_arena switches it off`];
 }
 
 const MAX_THREADS = 1024;

@@ -1,6 +1,6 @@
 import { InferError } from '../errors.ts';
 import type { ModelConfig } from '../proto/generated/model_config_pb.ts';
-import { type Graph, completeModelConfig } from './complete-config.ts';
+import { type Graph, completeModelConfig, DEFAULT_MAX_BATCH_SIZE } from './complete-config.ts';
 import { completeEnsembleConfig } from './ensemble-complete.ts';
 import { parseEnsembleGraph } from './ensemble-graph.ts';
 import { findMemberMisfits } from './ensemble-members.ts';
@@ -22,11 +22,18 @@ export function assertLoadable(config: ModelConfig): void {
  * From a config as written, its backend resolved, to one that can be trusted: completed from the model file, defaults
  * written down, checked on its own and against the file. Returns a new config.
  * @param autoComplete whether the file may fill in what the config leaves out; if not, the config has to say it all
+ * @param defaultMaxBatchSize what completion sets for a model that can batch; 0 leaves batching off
  * @throws InferError INVALID_ARGUMENT that names the model and every problem.
  */
-export function prepareModelConfig(config: ModelConfig, graph: Graph, autoComplete = true): ModelConfig {
+export function prepareModelConfig(
+  config: ModelConfig,
+  graph: Graph,
+  autoComplete = true,
+  defaultMaxBatchSize = DEFAULT_MAX_BATCH_SIZE,
+): ModelConfig {
   if (!autoComplete) assertNoProblems(config.name, whatIsLeftOut(config));
-  const prepared = normaliseModelConfig(autoComplete ? completeModelConfig(config, graph) : config);
+  const completed = autoComplete ? completeModelConfig(config, graph, defaultMaxBatchSize) : config;
+  const prepared = normaliseModelConfig(completed);
   assertNoProblems(prepared.name, validateModelConfig(prepared));
   assertNoProblems(prepared.name, verifyModelConfig(prepared, graph));
   return prepared;

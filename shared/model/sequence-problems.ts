@@ -8,6 +8,8 @@ import {
 import { type Datatype, datatypeOfConfig } from '../tensor/datatype.ts';
 import { formatDims, problemOfDims } from './dims.ts';
 
+const KIND_NAMES: ReadonlyMap<number, string> = new Map(Object.entries(Kind).map(([name, kind]) => [kind, name]));
+
 const ID_TYPES: readonly (Datatype | undefined)[] = ['UINT64', 'INT64', 'UINT32', 'INT32', 'BYTES'];
 
 /** What is wrong with the sequence_batching of a normalised config, one text each. File names are checked elsewhere. */
@@ -50,7 +52,7 @@ function checkControls(problems: string[], batching: ModelSequenceBatching): voi
       problems.push(`${where}: expected one control for each tensor, got ${control.length}`);
       continue;
     }
-    const kind = Kind[first.kind];
+    const kind = KIND_NAMES.get(first.kind) ?? 'the control';
     if (kinds.has(first.kind)) problems.push(`${where}: ${kind} is there twice`);
     kinds.add(first.kind);
     const problem = first.kind === Kind.CONTROL_SEQUENCE_CORRID ? problemOfId(first) : problemOfSwitch(first);
@@ -84,7 +86,8 @@ function checkState(problems: string[], state: ModelSequenceBatching_State, wher
   const dims = problemOfDims(state.dims);
   if (dims !== undefined) problems.push(`${where}: dims ${formatDims(state.dims)}: ${dims}`);
   const { initialState } = state;
-  if (initialState.length > 1) problems.push(`${where}: expected at most one initial_state, got ${initialState.length}`);
+  if (initialState.length > 1)
+    problems.push(`${where}: expected at most one initial_state, got ${initialState.length}`);
   const [initial] = initialState;
   if (!initial) return;
   const inside = `${where}.initial_state`;
@@ -108,12 +111,14 @@ function checkNames(problems: string[], config: ModelConfig, { controlInput, sta
   ];
   for (const [where, name] of filled) {
     if (name === '') continue;
-    if (inputs.has(name)) problems.push(`${where}: tensor "${name}" is an input already, in the config or in a row above`);
+    if (inputs.has(name))
+      problems.push(`${where}: tensor "${name}" is an input already, in the config or in a row above`);
     inputs.add(name);
   }
   const outputs = new Set<string>();
   for (const [index, { outputName }] of state.entries()) {
-    if (outputs.has(outputName)) problems.push(`sequence_batching.state[${index}]: output "${outputName}" is there twice`);
+    if (outputs.has(outputName))
+      problems.push(`sequence_batching.state[${index}]: output "${outputName}" is there twice`);
     if (outputName !== '') outputs.add(outputName);
   }
 }

@@ -29,12 +29,13 @@ export interface StateTensor {
 
 export const CONTROL_DIMS: readonly number[] = [1];
 
-const KINDS = {
+/** By the number of the kind. */
+const KINDS: Readonly<Record<number, ControlTensor['kind']>> = {
   [Kind.CONTROL_SEQUENCE_START]: 'start',
   [Kind.CONTROL_SEQUENCE_READY]: 'ready',
   [Kind.CONTROL_SEQUENCE_END]: 'end',
   [Kind.CONTROL_SEQUENCE_CORRID]: 'corrid',
-} as const;
+};
 
 /** Undefined for a model without sequences. */
 export function sequenceBatchingOf({ schedulingChoice }: ModelConfig): ModelSequenceBatching | undefined {
@@ -44,8 +45,9 @@ export function sequenceBatchingOf({ schedulingChoice }: ModelConfig): ModelSequ
 /** In the order of the config; what is not valid is left out, as sequence-problems.ts names it. */
 export function controlsOf(batching: ModelSequenceBatching): ControlTensor[] {
   return batching.controlInput.flatMap(({ name, control: [control] }) => {
+    const kind = control && KINDS[control.kind];
     const value = control && controlValue(control);
-    return value && name !== '' ? [{ name, kind: KINDS[control.kind], ...value }] : [];
+    return kind && value && name !== '' ? [{ name, kind, ...value }] : [];
   });
 }
 

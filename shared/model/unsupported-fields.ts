@@ -9,55 +9,110 @@ import {
 } from '../proto/generated/model_config_pb.ts';
 import { sequenceBatchingOf } from './sequence-tensors.ts';
 
+interface UnsupportedField {
+  readonly field: string;
+  /** Why, and what to do instead. */
+  readonly why: string;
+  /** Where the field is used, '' for the whole model. */
+  readonly usedBy: (config: ModelConfig) => readonly string[];
+}
+
+const NO_GPU = 'it is for models on a GPU, and models run on the CPU here; remove it';
+const PAD_INSTEAD =
+  'inputs of different lengths do not share a run here; let clients pad them, or leave their runs apart';
+
 /**
  * Fields that mean something in Triton and that this server does not act on. They are refused by name, never ignored.
- * Whoever teaches the server one of them deletes its row. Each row says where the field is used, '' for the whole model.
+ * Whoever teaches the server one of them deletes its row.
  */
-const UNSUPPORTED: readonly { field: string; usedBy: (config: ModelConfig) => readonly string[] }[] = [
+const UNSUPPORTED: readonly UnsupportedField[] = [
   {
     field: 'sequence_batching.iterative_sequence',
+    why: 'a model gives one response to each request; remove it',
     usedBy: (c) => when(sequenceBatchingOf(c)?.iterativeSequence),
   },
   {
     field: 'use_same_buffer_for_input_output',
+    why: 'input and output state are never one memory; remove it',
     usedBy: (c) => states(c, (state) => state.useSameBufferForInputOutput),
   },
-  { field: 'use_growable_memory', usedBy: (c) => states(c, (state) => state.useGrowableMemory) },
+  { field: 'use_growable_memory', why: NO_GPU, usedBy: (c) => states(c, (state) => state.useGrowableMemory) },
   {
     field: 'allow_ragged_batch',
+    why: PAD_INSTEAD,
     usedBy: (c) => c.input.filter((i) => i.allowRaggedBatch).map((i) => quote('input', i)),
   },
-  { field: 'batch_input', usedBy: (c) => when(c.batchInput.length > 0) },
-  { field: 'batch_output', usedBy: (c) => when(c.batchOutput.length > 0) },
-  { field: 'kind: KIND_GPU', usedBy: (c) => groups(c, (group) => group.kind === Kind.GPU) },
-  { field: 'kind: KIND_MODEL', usedBy: (c) => groups(c, (group) => group.kind === Kind.MODEL) },
-  { field: 'rate_limiter', usedBy: (c) => groups(c, (group) => hasRateLimiter(group)) },
-  { field: 'passive', usedBy: (c) => groups(c, (group) => group.passive) },
-  { field: 'secondary_devices', usedBy: (c) => groups(c, (group) => group.secondaryDevices.length > 0) },
-  { field: 'host_policy', usedBy: (c) => groups(c, (group) => group.hostPolicy !== '') },
-  { field: 'optimization.priority', usedBy: (c) => when(hasOptimizationPriority(c)) },
-  { field: 'optimization.cuda', usedBy: (c) => when(hasCudaOptions(c)) },
-  { field: 'optimization.execution_accelerators', usedBy: (c) => when(hasAccelerators(c)) },
+  { field: 'batch_input', why: PAD_INSTEAD, usedBy: (c) => when(c.batchInput.length > 0) },
+  { field: 'batch_output', why: PAD_INSTEAD, usedBy: (c) => when(c.batchOutput.length > 0) },
+  {
+    field: 'kind: KIND_GPU',
+    why: 'models run on the CPU here; set kind: KIND_CPU, or leave kind and gpus out',
+    usedBy: (c) => groups(c, (group) => group.kind === Kind.GPU),
+  },
+  {
+    field: 'kind: KIND_MODEL',
+    why: 'an ONNX model does not place itself; set kind: KIND_CPU, or leave it out',
+    usedBy: (c) => groups(c, (group) => group.kind === Kind.MODEL),
+  },
+  {
+    field: 'secondary_devices',
+    why: 'there is no other device to run on; remove it',
+    usedBy: (c) => groups(c, (group) => group.secondaryDevices.length > 0),
+  },
+  {
+    field: 'host_policy',
+    why: 'runs are not bound to processors; start the server under numactl or taskset instead',
+    usedBy: (c) => groups(c, (group) => group.hostPolicy !== ''),
+  },
+  {
+    field: 'optimization.priority',
+    why: 'a model has no priority over others; see rate_limiter for one between instances',
+    usedBy: (c) => when(hasOptimizationPriority(c)),
+  },
+  { field: 'optimization.cuda', why: NO_GPU, usedBy: (c) => when(hasCudaOptions(c)) },
+  {
+    field: 'optimization.execution_accelerators.gpu_execution_accelerator',
+    why: NO_GPU,
+    usedBy: (c) => when(c.optimization?.executionAccelerators?.gpuExecutionAccelerator.length),
+  },
+  {
+    field: 'optimization.execution_accelerators.cpu_execution_accelerator',
+    why: "ONNX Runtime's own CPU kernels are what there is; remove it",
+    usedBy: (c) => when(c.optimization?.executionAccelerators?.cpuExecutionAccelerator.length),
+  },
   {
     field: 'optimization.gather_kernel_buffer_threshold',
+    why: NO_GPU,
     usedBy: (c) => when(c.optimization?.gatherKernelBufferThreshold),
   },
-  { field: 'optimization.eager_batching', usedBy: (c) => when(c.optimization?.eagerBatching) },
-  { field: 'model_warmup', usedBy: (c) => when(c.modelWarmup.length > 0) },
-  { field: 'model_operations', usedBy: (c) => when(c.modelOperations?.opLibraryFilename.length) },
-  { field: 'model_transaction_policy.decoupled', usedBy: (c) => when(c.modelTransactionPolicy?.decoupled) },
-  { field: 'model_repository_agents', usedBy: (c) => when(c.modelRepositoryAgents?.agents.length) },
-  { field: 'runtime', usedBy: (c) => when(c.runtime !== '') },
-  { field: 'model_metrics', usedBy: (c) => when(c.modelMetrics?.metricControl.length) },
-  { field: 'metric_tags', usedBy: (c) => when(Object.keys(c.metricTags).length > 0) },
+  {
+    field: 'optimization.eager_batching',
+    why: 'a batch is put together when its run begins; remove it',
+    usedBy: (c) => when(c.optimization?.eagerBatching),
+  },
+  {
+    field: 'model_transaction_policy.decoupled',
+    why: 'an ONNX model gives exactly one response to each request; remove it',
+    usedBy: (c) => when(c.modelTransactionPolicy?.decoupled),
+  },
+  {
+    field: 'model_repository_agents',
+    why: 'there are none; decrypt or check the files before they come into the repository',
+    usedBy: (c) => when(c.modelRepositoryAgents?.agents.length),
+  },
+  {
+    field: 'runtime',
+    why: 'there is one runtime for each backend; remove it',
+    usedBy: (c) => when(c.runtime !== ''),
+  },
 ];
 
 /** One text for each field of the config that this server would have to ignore. */
 export function findUnsupportedFields(config: ModelConfig): string[] {
   const problems: string[] = [];
-  for (const { field, usedBy } of UNSUPPORTED) {
+  for (const { field, why, usedBy } of UNSUPPORTED) {
     for (const where of usedBy(config)) {
-      problems.push(`${where === '' ? '' : `${where}: `}${field} is not supported yet`);
+      problems.push(`${where === '' ? '' : `${where}: `}${field} is not supported: ${why}`);
     }
   }
   return problems;
@@ -80,11 +135,6 @@ function states(config: ModelConfig, uses: (state: ModelSequenceBatching_State) 
   return used.map(({ inputName }) => `sequence_batching: state "${inputName}"`);
 }
 
-function hasRateLimiter(group: ModelInstanceGroup): boolean {
-  const limiter = group.rateLimiter;
-  return limiter !== undefined && (limiter.resources.length > 0 || limiter.priority > 1);
-}
-
 function hasOptimizationPriority(config: ModelConfig): boolean {
   const priority = config.optimization?.priority;
   return priority !== undefined && priority !== ModelOptimizationPolicy_ModelPriority.PRIORITY_DEFAULT;
@@ -94,10 +144,4 @@ function hasCudaOptions(config: ModelConfig): boolean {
   const cuda = config.optimization?.cuda;
   const none = create(ModelOptimizationPolicy_CudaSchema);
   return cuda !== undefined && !equals(ModelOptimizationPolicy_CudaSchema, cuda, none);
-}
-
-function hasAccelerators(config: ModelConfig): boolean {
-  const accelerators = config.optimization?.executionAccelerators;
-  if (!accelerators) return false;
-  return accelerators.gpuExecutionAccelerator.length + accelerators.cpuExecutionAccelerator.length > 0;
 }

@@ -2,24 +2,24 @@ import {
   type ModelConfig,
   type ModelDynamicBatching,
   ModelInput_Format,
-  type ModelInstanceGroup,
   type ModelInput,
   type ModelOutput,
-  ModelInstanceGroup_Kind,
   ModelQueuePolicy_TimeoutAction,
   type ModelQueuePolicy,
 } from '../proto/generated/model_config_pb.ts';
+import { findTrafficProblems } from '../traffic/traffic-config.ts';
 import { canReshape, formatDims, problemOfDims } from './dims.ts';
 import { isEnsemble } from './ensemble-graph.ts';
 import { findEnsembleProblems } from './ensemble-problems.ts';
+import { leadsOutside } from './inside-folder.ts';
+import { findInstanceGroupProblems } from './instance-group-problems.ts';
+import { findMetricProblems } from './metric-settings.ts';
 import { findSequenceProblems } from './sequence-problems.ts';
 import { sequenceBatchingOf } from './sequence-tensors.ts';
 import { validateOrtOptions } from './ort-options.ts';
 import { findUnknownEnums } from './unknown-enums.ts';
 import { findUnsupportedFields } from './unsupported-fields.ts';
-
-/** More would not be a pool but a mistake. */
-const MAX_INSTANCES = 1024;
+import { findWarmupProblems } from './warmup-problems.ts';
 
 /** What is wrong with a normalised config whatever the model file may hold: all that can be told before it is opened. */
 export function validateBeforeLoad(config: ModelConfig): string[] {
@@ -34,11 +34,19 @@ export function validateBeforeLoad(config: ModelConfig): string[] {
       checkFilename(problems, `sequence_batching: state "${inputName}": data_file`, stateData.value);
     }
   }
-  checkInstanceGroups(problems, config.instanceGroup);
+  for (const [capability, name] of Object.entries(config.ccModelFilenames)) {
+    checkFilename(problems, `cc_model_filenames "${capability}"`, name);
+  }
+  for (const name of config.modelOperations?.opLibraryFilename ?? []) {
+    checkFilename(problems, 'model_operations.op_library_filename', name);
+    if (name === '') problems.push('model_operations.op_library_filename: expected the name of a file, got ""');
+  }
+  problems.push(...findInstanceGroupProblems(config), ...findMetricProblems(config));
   problems.push(...(isEnsemble(config) ? findEnsembleProblems(config) : validateOrtOptions(config)));
   if (config.responseCache?.enable && config.modelTransactionPolicy?.decoupled) {
     problems.push('response_cache does not go with model_transaction_policy.decoupled');
   }
+  problems.push(...findTrafficProblems(config));
   problems.push(...findUnsupportedFields(config));
   return problems;
 }
@@ -54,6 +62,7 @@ export function validateModelConfig(config: ModelConfig): string[] {
   if (config.schedulingChoice.case === 'dynamicBatching') {
     checkDynamicBatching(problems, config.schedulingChoice.value, config.maxBatchSize);
   }
+  problems.push(...findWarmupProblems(config));
   const sequences = sequenceBatchingOf(config);
   if (sequences) problems.push(...findSequenceProblems(config, sequences));
   return problems;
@@ -95,8 +104,8 @@ function checkFormat(problems: string[], input: ModelInput): void {
 
 /** Files are looked up inside the model's folder and nowhere else. */
 function checkFilename(problems: string[], field: string, name: string): void {
-  const outside = name.startsWith('/') || name.includes('\\') || name.includes('\0') || /(^|\/)\.\.(\/|$)/.test(name);
-  if (outside) problems.push(`${field}: expected the name of a file inside the model's folder, got "${name}"`);
+  if (leadsOutside(name))
+    problems.push(`${field}: expected the name of a file inside the model's folder, got "${name}"`);
 }
 
 function checkVersionPolicy(problems: string[], config: ModelConfig): void {
@@ -105,22 +114,6 @@ function checkVersionPolicy(problems: string[], config: ModelConfig): void {
   if (choice.value.versions.length === 0) problems.push('version_policy: specific lists no versions');
   for (const version of choice.value.versions) {
     if (version < 1n) problems.push(`version_policy: expected version numbers from 1 up, got ${version.toString()}`);
-  }
-}
-
-function checkInstanceGroups(problems: string[], groups: readonly ModelInstanceGroup[]): void {
-  for (const group of groups) {
-    const where = `instance_group "${group.name}"`;
-    if (group.count > MAX_INSTANCES) {
-      problems.push(`${where}: expected a count up to ${MAX_INSTANCES}, got ${group.count}`);
-    }
-    if (group.profile.length > 0) problems.push(`${where}: profile is for TensorRT models only`);
-    const takesGpus = group.kind === ModelInstanceGroup_Kind.GPU || group.kind === ModelInstanceGroup_Kind.AUTO;
-    if (group.gpus.length > 0 && !takesGpus) {
-      const kind =
-        group.kind === ModelInstanceGroup_Kind.MODEL ? 'KIND_MODEL' : 'KIND_CPU (or KIND_AUTO without a GPU)';
-      problems.push(`${where}: gpus ${formatDims(group.gpus)} do not go with ${kind}`);
-    }
   }
 }
 

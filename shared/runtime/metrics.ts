@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { ModelStats } from '../infer/model-stats.ts';
 import { FAILURE_REASONS } from '../infer/model-stats.ts';
 import { RELEASE_REASONS } from '../infer/response.ts';
+import { FIRST_RESPONSE_FAMILY } from '../model/metric-settings.ts';
 import { registerCollected, type Sample } from './collected-metric.ts';
 import { registerMachineMetrics } from './machine-metrics.ts';
 
@@ -13,12 +14,21 @@ export interface MetricsSource {
   pending(model: string, version: string): number;
 }
 
+export interface MetricsOptions {
+  /** Whether to show how long first responses took. Default false. */
+  readonly histogramLatencies?: boolean;
+}
+
 /** A registry with the metrics of the process, of the machine and of each model, read from `source` at each scrape. */
-export function createMetricsRegistry(source: MetricsSource): Registry {
+export function createMetricsRegistry(source: MetricsSource, options: MetricsOptions = {}): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   registerMachineMetrics(registry);
   registerModelMetrics(registry, source);
+  if (options.histogramLatencies) {
+    const help = 'Duration from request to first response in milliseconds';
+    registerCollected(registry, 'histogram', FIRST_RESPONSE_FAMILY, help, () => firstResponses(source));
+  }
   return registry;
 }
 
@@ -68,9 +78,7 @@ function registerModelMetrics(registry: Registry, source: MetricsSource): void {
     'Duration of the last model load in seconds',
     perModel((stats) => stats.loadSeconds),
   );
-  registerCollected(registry, 'histogram', 'millrace_batch_size', 'Rows of each model execution', () =>
-    batchSizes(source),
-  );
+  registerCollected(registry, 'histogram', BATCH_SIZE, 'Rows of each model execution', () => batchSizes(source));
   registerCollected(
     registry,
     'counter',
@@ -80,15 +88,16 @@ function registerModelMetrics(registry: Registry, source: MetricsSource): void {
   );
 }
 
-function labelsOf(stats: ModelStats): { model: string; version: string } {
-  return { model: stats.model, version: stats.version };
+/** Tags begin with _ and so come before all other names. */
+function labelsOf(stats: ModelStats): Sample['labels'] {
+  return { ...stats.tags, model: stats.model, version: stats.version };
 }
 
 function failures(source: MetricsSource): Sample[] {
   const samples: Sample[] = [];
   for (const stats of source.stats()) {
     for (const reason of FAILURE_REASONS) {
-      const labels = { model: stats.model, reason, version: stats.version };
+      const labels = { ...stats.tags, model: stats.model, reason, version: stats.version };
       samples.push({ labels, value: stats.failures[reason] });
     }
   }
@@ -99,13 +108,14 @@ function releases(source: MetricsSource): Sample[] {
   const samples: Sample[] = [];
   for (const stats of source.stats()) {
     for (const reason of RELEASE_REASONS) {
-      const labels = { model: stats.model, reason, version: stats.version };
+      const labels = { ...stats.tags, model: stats.model, reason, version: stats.version };
       samples.push({ labels, value: stats.releases[reason] });
     }
   }
   return samples;
 }
 
+const BATCH_SIZE = 'millrace_batch_size';
 const BATCH_SIZE_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 function batchSizes(source: MetricsSource): Sample[] {
@@ -127,13 +137,30 @@ function batchSizesOf(stats: ModelStats, samples: Sample[]): void {
   let cumulative = 0;
   for (const [index, bound] of BATCH_SIZE_BUCKETS.entries()) {
     cumulative += inBucket[index] ?? 0;
-    samples.push(histogramSample('bucket', { le: bound, ...labelsOf(stats) }, cumulative));
+    samples.push(bucketSample(BATCH_SIZE, stats, bound, cumulative));
   }
-  samples.push(histogramSample('bucket', { le: '+Inf', ...labelsOf(stats) }, executions));
-  samples.push(histogramSample('sum', labelsOf(stats), rows));
-  samples.push(histogramSample('count', labelsOf(stats), executions));
+  endHistogram(samples, BATCH_SIZE, stats, executions, rows);
 }
 
-function histogramSample(suffix: string, labels: Sample['labels'], value: number): Sample {
-  return { metricName: `millrace_batch_size_${suffix}`, labels, value };
+function firstResponses(source: MetricsSource): Sample[] {
+  const samples: Sample[] = [];
+  for (const stats of source.stats()) {
+    const { boundsMs, count, sumMs } = stats.firstResponse;
+    for (const [index, upTo] of stats.firstResponse.cumulative().entries()) {
+      samples.push(bucketSample(FIRST_RESPONSE_FAMILY, stats, boundsMs[index] ?? Infinity, upTo));
+    }
+    endHistogram(samples, FIRST_RESPONSE_FAMILY, stats, count, sumMs);
+  }
+  return samples;
+}
+
+function bucketSample(name: string, stats: ModelStats, bound: number | string, value: number): Sample {
+  const labels = { ...stats.tags, le: bound, model: stats.model, version: stats.version };
+  return { metricName: `${name}_bucket`, labels, value };
+}
+
+function endHistogram(samples: Sample[], name: string, stats: ModelStats, count: number, sum: number): void {
+  samples.push(bucketSample(name, stats, '+Inf', count));
+  samples.push({ metricName: `${name}_sum`, labels: labelsOf(stats), value: sum });
+  samples.push({ metricName: `${name}_count`, labels: labelsOf(stats), value: count });
 }

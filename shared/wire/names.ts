@@ -16,8 +16,14 @@ export const MODELS_KEY = `${QUEUE_PREFIX}.models`;
 /** Version queues in use: a sorted set of queue names by the time when a producer last said so (Redis' clock, ms). */
 export const VERSION_QUEUES_KEY = `${QUEUE_PREFIX}.version-queues`;
 
+/** Queues of single workers: a hash from queue name to worker id. They go when their worker does. */
+export const WORKER_QUEUES_KEY = `${QUEUE_PREFIX}.worker-queues`;
+
 /** What was last asked of each model: a hash from encoded model name to a control entry. */
 export const CONTROL_KEY = `${QUEUE_PREFIX}.control`;
+
+/** How requests are spread over the versions of models: a hash from encoded model name to a traffic entry. */
+export const TRAFFIC_KEY = `${QUEUE_PREFIX}.traffic`;
 
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -54,11 +60,14 @@ function escapeBytes(character: string): string {
 }
 
 /**
- * The BullMQ queue of a model, or of one of its versions. One queue per model name, so that a worker takes work for its own
- * models only; one per version where workers differ in what they have. An encoded name holds no '@'.
+ * The BullMQ queue of a model, or of one of its versions, or of a model at one worker. One queue per model name, so that a
+ * worker takes work for its own models only; one per version where workers differ in what they have; one per worker where
+ * it matters which one gets a request. An encoded name holds no '@', and a version is a number.
  */
-export function queueName(model: string, version = ''): string {
-  return version === '' ? encodeModelName(model) : `${encodeModelName(model)}@${version}`;
+export function queueName(model: string, version = '', worker = ''): string {
+  const name = encodeModelName(model);
+  if (worker !== '') return `${name}@@${worker}`;
+  return version === '' ? name : `${name}@${version}`;
 }
 
 /** The small tensors of one bundle, one after another. */
@@ -79,6 +88,14 @@ export function replyKey(producer: string): string {
 /** Requests of one producer that nobody waits for any more: a sorted set of sequence numbers by expiry (Redis' ms). */
 export function cancelKey(producer: string): string {
   return `${QUEUE_PREFIX}.cancel:${producer}`;
+}
+
+/**
+ * Which worker holds a sequence of a model: its id, until the sequence has been silent for too long. `key` is the one of
+ * shared/infer/sequence.ts, any text.
+ */
+export function sequenceKey(model: string, key: string): string {
+  return `${QUEUE_PREFIX}.sequence:${encodeModelName(model)}:${Buffer.from(key).toString('base64url')}`;
 }
 
 /** The heartbeat record of one worker. */
@@ -104,6 +121,11 @@ export function controlFileKey(sha256: string): string {
 /** What became of one load or unload: a hash from worker id to its result. */
 export function controlResultKey(id: string): string {
   return `${QUEUE_PREFIX}.control-result:${id}`;
+}
+
+/** A kept answer, by the hash of everything that it depends on. */
+export function cachedResponseKey(hash: string): string {
+  return `${QUEUE_PREFIX}.cache:${hash}`;
 }
 
 /** Held by whoever asks for a change of the model. */

@@ -11,5 +11,8 @@ export function loadOptions(path: string): LoadOptions {
     enableCpuMemArena: true,
     enableMemPattern: true,
     exactInt8: true,
+    sessionEntries: {},
+    arenaShrinkage: '',
+    customOpLibraries: [],
   };
 }

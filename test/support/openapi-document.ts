@@ -99,7 +99,7 @@ export function structureProblems(document: OpenApiDocument): string[] {
   }
   for (const operation of operationsOf(document)) {
     const where = `${operation.method} ${operation.path}`;
-    if (!['get', 'post'].includes(operation.method)) problems.push(`${where}: no such method`);
+    if (!['get', 'post', 'delete'].includes(operation.method)) problems.push(`${where}: no such method`);
     if (ids.has(operation.operationId)) problems.push(`${where}: its operationId is taken`);
     ids.add(operation.operationId);
     for (const tag of operation.tags) if (!tags.has(tag)) problems.push(`${where}: tag ${tag} is not declared`);

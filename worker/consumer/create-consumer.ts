@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
 import type { InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
+import { sequenceIdleMs } from '../../shared/model/sequence-routing.ts';
 import type { ModelConfig } from '../../shared/proto/generated/model_config_pb.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
@@ -13,6 +14,7 @@ import { CancelWatch } from './cancel-watch.ts';
 import { fetchLimitsOf, fetchPolicyOf } from './fetch-policy.ts';
 import { HeldRequests } from './held-requests.ts';
 import { ModelConsumer } from './model-consumer.ts';
+import { OwnQueues } from './own-queues.ts';
 import { PoolControl } from './pool-control.ts';
 import { ReplySender } from './reply-sender.ts';
 
@@ -58,6 +60,8 @@ export interface Consumer {
 const SILENCE_MS = 15_000;
 const MODELS_CHECK_MS = 250;
 const UNLOAD_GRACE_MS = 30_000;
+/** How long a worker still refuses what producers send to it alone for a model that it has just unloaded, in ms. */
+const LINGER_MS = 3000;
 /** Version queues that no producer has used for so long are left, in ms. */
 const FORGET_QUEUES_MS = 3_600_000;
 
@@ -91,6 +95,20 @@ interface Parts extends ConsumerOptions {
   readonly link: RedisLink;
 }
 
+interface Taken {
+  readonly consumer: ModelConsumer;
+  readonly config: ModelConfig;
+  /** The queue is this worker's alone. */
+  readonly own: boolean;
+}
+
+interface QueueOf {
+  readonly model: string;
+  /** '' for all. */
+  readonly version: string;
+  readonly own: boolean;
+}
+
 class PoolConsumer implements Consumer {
   readonly workerId = `w${randomBytes(9).toString('base64url')}`;
   readonly #parts: Parts;
@@ -100,7 +118,8 @@ class PoolConsumer implements Consumer {
   readonly #announcer: Announcer;
   readonly #control: PoolControl;
   /** By the name of their queue, each with the model that it was made for. */
-  readonly #consumers = new Map<string, { readonly consumer: ModelConsumer; readonly config: ModelConfig }>();
+  readonly #consumers = new Map<string, Taken>();
+  readonly #ownQueues: OwnQueues;
   readonly #leaving = new Set<Promise<unknown>>();
   #versionQueues: ReadonlySet<string> = new Set();
   #timer: NodeJS.Timeout | undefined;
@@ -116,6 +135,7 @@ class PoolConsumer implements Consumer {
     this.#announcer = new Announcer({ redis, link, catalog, workerId, controlled: control !== undefined, logger });
     const announce = () => this.#announcer.announce();
     const wake = (model: string) => engine.wake?.(model);
+    this.#ownQueues = new OwnQueues(redis, workerId, logger);
     this.#control = new PoolControl({ redis, link, workerId, control, wake, announce, logger });
   }
 
@@ -148,12 +168,14 @@ class PoolConsumer implements Consumer {
     clearInterval(this.#timer);
     this.#control.close();
     const consumers = [...this.#consumers.values()].map(({ consumer }) => consumer);
+    const ownQueues = this.#ownQueueNames();
     const drained = (async () => {
       await Promise.all(consumers.map((consumer) => consumer.drain()));
       this.#held.giveBackWaiting();
       await this.#announcer.drain();
       await Promise.all([...consumers.map((consumer) => consumer.close()), ...this.#leaving]);
       await this.#announcer.close();
+      await Promise.all(ownQueues.map((queue) => this.#ownQueues.remove(queue)));
     })();
     if (!(await within(drained, graceMs))) {
       logger.warn({ requests: this.#held.count }, 'worker left before its work was done, others will take it over');
@@ -170,31 +192,54 @@ class PoolConsumer implements Consumer {
     try {
       const since = Math.round(link.now() - FORGET_QUEUES_MS);
       this.#versionQueues = new Set(await redis.zrangebyscore(VERSION_QUEUES_KEY, since, '+inf'));
+      await this.#ownQueues.tend(this.#ownQueueNames());
     } catch (error) {
-      logger.debug({ error: String(error) }, 'version queues not read');
+      logger.debug({ error: String(error) }, 'lists of queues not read');
     }
   }
 
-  /** One consumer for each model with a ready version, and one for each ready version whose queue is in use. */
+  /**
+   * One consumer for each model with a ready version, one for each ready version whose queue is in use, and one for what is
+   * sent to this worker alone: requests of the sequences that it holds.
+   */
   #followModels(): void {
     if (this.#closing) return;
-    const ready = new Map<string, { model: string; version: string }>();
+    const ready = new Map<string, QueueOf>();
     for (const { name: model, version = '', state } of this.#parts.engine.catalog.list()) {
       if (state !== 'READY') continue;
-      ready.set(queueName(model), { model, version: '' });
+      ready.set(queueName(model), { model, version: '', own: false });
       const ofVersion = queueName(model, version);
-      if (this.#versionQueues.has(ofVersion)) ready.set(ofVersion, { model, version });
+      if (this.#versionQueues.has(ofVersion)) ready.set(ofVersion, { model, version, own: false });
+      if (this.#takesSequences(model, version)) {
+        ready.set(queueName(model, '', this.workerId), { model, version: '', own: true });
+      }
     }
-    for (const queue of this.#consumers.keys()) if (!ready.has(queue)) this.#drop(queue);
-    for (const [queue, { model, version }] of ready) {
-      const { config } = this.#parts.engine.catalog.resolve(model, version);
+    for (const [queue, { own }] of this.#consumers) if (!ready.has(queue)) this.#drop(queue, own ? LINGER_MS : 0);
+    for (const [queue, of] of ready) {
+      const { config } = this.#parts.engine.catalog.resolve(of.model, of.version);
       if (this.#consumers.get(queue)?.config === config) continue;
-      this.#drop(queue); // how many requests it may hold follows from the config
-      this.#open(queue, model, version);
+      this.#drop(queue, 0); // how many requests it may hold follows from the config
+      this.#open(queue, of);
     }
   }
 
-  #open(queue: string, model: string, version: string): void {
+  #takesSequences(model: string, version: string): boolean {
+    const { catalog } = this.#parts.engine;
+    const find = (name: string, of: string): ModelConfig | undefined => {
+      try {
+        return catalog.resolve(name, of).config;
+      } catch {
+        return undefined; // not ready, which its ensemble says itself
+      }
+    };
+    return sequenceIdleMs(catalog.resolve(model, version).config, find) !== undefined;
+  }
+
+  #ownQueueNames(): string[] {
+    return [...this.#consumers].filter(([, { own }]) => own).map(([queue]) => queue);
+  }
+
+  #open(queue: string, { model, version, own }: QueueOf): void {
     const { redis, link, engine, logger, targetRows = 128, maxBytesInHand = 256 * 1024 * 1024 } = this.#parts;
     const ready = engine.catalog.resolve(model, version);
     const { maxBatchSize, versions, config } = ready;
@@ -202,6 +247,7 @@ class PoolConsumer implements Consumer {
     const consumer = new ModelConsumer({
       model,
       version,
+      worker: own ? this.workerId : '',
       redis,
       link,
       logger,
@@ -213,22 +259,29 @@ class PoolConsumer implements Consumer {
       oneAtATime: versions.length * instances === 1 && fetchPolicyOf(ready) === undefined,
       workerName: `${hostname()}:${process.pid}`,
     });
-    this.#consumers.set(queue, { consumer, config });
+    this.#consumers.set(queue, { consumer, config, own });
     consumer.start();
   }
 
   /** The model was unloaded or replaced; what it still has in hand the engine answers. */
-  #drop(queue: string): void {
-    const consumer = this.#consumers.get(queue)?.consumer;
-    if (!consumer) return;
+  #drop(queue: string, lingerMs: number): void {
+    const taken = this.#consumers.get(queue);
+    if (!taken) return;
     this.#consumers.delete(queue);
-    const closed = consumer.drain().then(() => consumer.close());
+    const closed = this.#closeAfter(lingerMs, queue, taken);
     const left = within(closed, UNLOAD_GRACE_MS)
       .catch((error: unknown) => {
         this.#parts.logger.warn({ queue, error: String(error) }, 'queue worker not closed');
       })
       .finally(() => this.#leaving.delete(left));
     this.#leaving.add(left);
+  }
+
+  async #closeAfter(lingerMs: number, queue: string, { consumer, own }: Taken): Promise<void> {
+    if (lingerMs > 0) await new Promise((resolve) => setTimeout(resolve, lingerMs).unref());
+    await consumer.drain();
+    await consumer.close();
+    if (own && !this.#consumers.has(queue)) await this.#ownQueues.remove(queue);
   }
 
   #freePayloads(): void {

@@ -8,12 +8,14 @@ import { fetchConcurrency, type FetchLimits } from './fetch-policy.ts';
 import { Backlog } from './backlog.ts';
 import { PayloadRemover } from './payload-remover.ts';
 import { markUnreadableJobs } from './unreadable-jobs.ts';
-import { type BundleContext, type BundleOutcome, runBundle } from './run-bundle.ts';
+import { type BundleContext, type BundleOutcome, leftBehind, runBundle } from './run-bundle.ts';
 
-export interface ModelConsumerOptions extends Omit<BundleContext, 'draining'> {
+export interface ModelConsumerOptions extends Omit<BundleContext, 'draining' | 'own'> {
   readonly model: string;
   /** Takes what is for this version alone; '' for the queue of the model. */
   readonly version: string;
+  /** The id of this worker where the queue is its own; '' for one that others take from too. */
+  readonly worker: string;
   readonly limits: FetchLimits;
   /** Rows count against the limits when the model has a batch dimension. */
   readonly batched: boolean;
@@ -29,6 +31,10 @@ const LOCK_MS = 10_000;
 const STALLED_CHECK_MS = 2500;
 const MAX_STALLED = 3;
 const DRAIN_DELAY_SECONDS = 5;
+/** What others take from as well is theirs when this worker is lost. */
+const RECOVERY = { lockDuration: LOCK_MS, stalledInterval: STALLED_CHECK_MS, maxStalledCount: MAX_STALLED };
+/** What is for this worker alone must not run twice, and goes with it. */
+const NO_RECOVERY = { lockDuration: 3_600_000, skipStalledCheck: true };
 /** From this recovery on the requests of a bundle run one by one, so that the one that kills workers is found. */
 const ISOLATE_FROM_STALLED = 2;
 
@@ -61,20 +67,18 @@ export class ModelConsumer {
 
   constructor(options: ModelConsumerOptions) {
     this.#options = options;
-    this.#context = { ...options, draining: () => this.#draining };
+    this.#context = { ...options, draining: () => this.#draining, own: options.worker !== '' };
     this.#remover = new PayloadRemover(options.redis, options.logger);
   }
 
   start(): void {
-    const { model, version, redis, workerName, logger } = this.#options;
-    const worker = new Worker(queueName(model, version), (job, token) => this.#processQuietly(job, token), {
+    const { model, version, worker: own, redis, workerName, logger } = this.#options;
+    const worker = new Worker(queueName(model, version, own), (job, token) => this.#processQuietly(job, token), {
       connection: redis,
       prefix: QUEUE_PREFIX,
       name: workerName,
       concurrency: this.#concurrency(),
-      lockDuration: LOCK_MS,
-      stalledInterval: STALLED_CHECK_MS,
-      maxStalledCount: MAX_STALLED,
+      ...(own === '' ? RECOVERY : NO_RECOVERY),
       drainDelay: DRAIN_DELAY_SECONDS,
       removeOnComplete: KEEP_COMPLETED,
       removeOnFail: KEEP_FAILED,
@@ -120,7 +124,7 @@ export class ModelConsumer {
   }
 
   async #process(job: Job<unknown>, token: string | undefined): Promise<object> {
-    if (this.#draining) return this.#giveBack(job, token);
+    if (this.#draining && !this.#context.own) return this.#giveBack(job, token);
     const bundle = this.#decode(job);
     const held = this.#hold(job, bundle);
     let outcome: BundleOutcome;
@@ -250,7 +254,10 @@ export class ModelConsumer {
     try {
       if (!(error instanceof RefusedJob)) {
         await Promise.all(
-          bundle.items.map(({ sequence }) => replies.send(bundle.producer, { sequence, error: failure })),
+          bundle.items.map((item) => {
+            const error = this.#context.own ? leftBehind(item) : failure;
+            return replies.send(bundle.producer, { sequence: item.sequence, error });
+          }),
         );
       }
       this.#remover.now(payloadKeys(bundle.items));

@@ -3,9 +3,10 @@ import { InferError } from '../../shared/errors.ts';
 import { Call } from '../../shared/infer/call.ts';
 import type { InferFn } from '../../shared/infer/ports.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { sequenceLost, sequencePartOf } from '../../shared/infer/sequence.ts';
 import { type BundleItem, type DecodedBundle, payloadKeys, requestOf } from '../../shared/wire/job.ts';
 import type { Reply } from '../../shared/wire/reply.ts';
-import { readCancelled } from './cancel-watch.ts';
+import { cancelledError, readCancelled } from './cancel-watch.ts';
 import { GIVEN_BACK, type HeldRequests } from './held-requests.ts';
 import type { ReplySender } from './reply-sender.ts';
 
@@ -17,6 +18,8 @@ export interface BundleContext {
   readonly held: HeldRequests;
   /** Whether the worker gives work back instead of starting it. */
   readonly draining: () => boolean;
+  /** The requests are for this worker alone: none goes back, and each is answered, waited for or not. */
+  readonly own: boolean;
 }
 
 export interface BundleOutcome {
@@ -56,9 +59,17 @@ export async function runBundle(context: BundleContext, bundle: DecodedBundle): 
   };
   for (const { sequence, error } of bundle.refused) refuse(sequence, error);
 
-  const { live, payloads } = await fetchLive(context, bundle, outcome);
+  const { live, dead, payloads } = await fetchLive(context, bundle);
+  outcome.dropped += dead.length;
+  if (context.own) {
+    for (const { sequence } of dead)
+      sends.push(context.replies.send(bundle.producer, { sequence, error: cancelledError() }));
+  }
   for (const item of live) {
-    if (context.draining()) outcome.unstarted.add(item.sequence);
+    if (context.draining() && context.own) {
+      outcome.failed += 1;
+      sends.push(context.replies.send(bundle.producer, { sequence: item.sequence, error: leftBehind(item) }));
+    } else if (context.draining()) outcome.unstarted.add(item.sequence);
     else sends.push(runItem(context, bundle.producer, item, payloads, outcome, refuse));
   }
   await Promise.all(sends);
@@ -72,8 +83,7 @@ export async function runBundle(context: BundleContext, bundle: DecodedBundle): 
 async function fetchLive(
   { redis, link }: BundleContext,
   { producer, items }: DecodedBundle,
-  outcome: BundleOutcome,
-): Promise<{ live: BundleItem[]; payloads: ReadonlyMap<string, Buffer> }> {
+): Promise<{ live: BundleItem[]; dead: BundleItem[]; payloads: ReadonlyMap<string, Buffer> }> {
   const nowMs = link.now();
   const inTime = items.filter((item) => item.deadlineMs > nowMs);
   const sequences = inTime.map((item) => item.sequence);
@@ -82,8 +92,7 @@ async function fetchLive(
       ? [new Set<number>(), new Map<string, Buffer>()]
       : await Promise.all([readCancelled(redis, producer, sequences), readPayloads(redis, inTime)]);
   const live = inTime.filter((item) => !cancelled.has(item.sequence));
-  outcome.dropped += items.length - live.length;
-  return { live, payloads };
+  return { live, dead: items.filter((item) => !live.includes(item)), payloads };
 }
 
 async function readPayloads(redis: Redis, items: readonly BundleItem[]): Promise<Map<string, Buffer>> {
@@ -99,7 +108,7 @@ async function readPayloads(redis: Redis, items: readonly BundleItem[]): Promise
 }
 
 async function runItem(
-  { infer, link, held, replies }: BundleContext,
+  { infer, link, held, replies, own }: BundleContext,
   producer: string,
   item: BundleItem,
   payloads: ReadonlyMap<string, Buffer>,
@@ -122,9 +131,15 @@ async function runItem(
     reply = { sequence, response: await infer(request, call) };
     outcome.succeeded += 1;
   } catch (error) {
-    if (call.error === GIVEN_BACK && !call.started) outcome.unstarted.add(sequence);
-    else if (call.error?.code === 'CANCELLED') outcome.dropped += 1;
-    else {
+    const givenBack = call.error === GIVEN_BACK && !call.started;
+    if (givenBack && own) {
+      outcome.failed += 1;
+      reply = { sequence, error: leftBehind(item) };
+    } else if (givenBack) outcome.unstarted.add(sequence);
+    else if (call.error?.code === 'CANCELLED') {
+      outcome.dropped += 1;
+      if (own) reply = { sequence, error: cancelledError() };
+    } else {
       outcome.failed += 1;
       reply = { sequence, error: InferError.from(error) };
     }
@@ -132,4 +147,13 @@ async function runItem(
     held.delete(holding);
   }
   if (reply) await replies.send(producer, reply);
+}
+
+/** What a request of a sequence is told when the worker that holds the sequence leaves. */
+export function leftBehind({ request }: Pick<BundleItem, 'request'>): InferError {
+  try {
+    return sequenceLost(request.model, sequencePartOf(request), 'the worker that held it has left');
+  } catch (error) {
+    return InferError.from(error); // it belongs to no sequence, which any worker would refuse
+  }
 }

@@ -1,8 +1,10 @@
 import { availableParallelism } from 'node:os';
+import { DEFAULT_MAX_BATCH_SIZE } from '../../shared/model/complete-config.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import { systemClock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { Engine } from './engine.ts';
+import { RateLimiter } from './execute/rate-limiter.ts';
 import { RunSlots } from './execute/run-slots.ts';
 import type { Backend } from './instance/instance.ts';
 import type { LoadContext } from './repository/load-version.ts';
@@ -26,6 +28,11 @@ export interface EngineOptions {
    * Default: one per processor.
    */
   readonly instanceSlots?: number;
+  /**
+   * Runs are limited by `rate_limiter` of the instance groups, and of these resources there is so much; without any, of
+   * each what the hungriest instance takes. Default: `rate_limiter` means nothing.
+   */
+  readonly rateLimits?: ReadonlyMap<string, number>;
   /** Default `none`: all models are loaded at start and stay as they are. */
   readonly controlMode?: ControlMode;
   /** In mode `explicit` the models to load at start, `*` for all. Default none. */
@@ -36,6 +43,8 @@ export interface EngineOptions {
   readonly configName?: string;
   /** Whether what a config leaves out is completed from the model file. Default true. */
   readonly autoComplete?: boolean;
+  /** What completion sets for a model that can batch, in rows. Default 4, as in Triton. */
+  readonly defaultMaxBatchSize?: number;
   /** In mode `explicit`: whether a request for a model that nobody has loaded loads it. Default false. */
   readonly onDemand?: boolean;
   /** Bytes of model files that may be loaded at once. Default Infinity. */
@@ -54,14 +63,17 @@ export interface EngineOptions {
 export async function createEngine(options: EngineOptions): Promise<Engine> {
   const clock = options.clock ?? systemClock;
   const deadlines = new DeadlineSweep(clock);
+  const slots = options.instanceSlots ?? availableParallelism();
   const context: LoadContext = {
     backend: options.backend,
     clock,
     logger: options.logger,
-    slots: new RunSlots(options.instanceSlots ?? availableParallelism()),
+    slots: new RunSlots(slots),
+    limiter: options.rateLimits && new RateLimiter(slots, options.rateLimits),
     deadlines,
     maxQueueSize: options.maxQueueSize ?? DEFAULT_MAX_QUEUE_SIZE,
     autoComplete: options.autoComplete ?? true,
+    defaultMaxBatchSize: options.defaultMaxBatchSize ?? DEFAULT_MAX_BATCH_SIZE,
     identities: options.identities ?? false,
   };
   const repository = new ModelRepository({

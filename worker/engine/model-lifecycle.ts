@@ -1,6 +1,6 @@
 import { InferError } from '../../shared/errors.ts';
 import { ModelStats } from '../../shared/infer/model-stats.ts';
-import { notReady, unknownModel, unknownVersion } from '../../shared/infer/not-served.ts';
+import { notReady, unknownVersion } from '../../shared/infer/not-served.ts';
 import { type ModelState, UNLOADED } from '../../shared/infer/ports.ts';
 import { compareVersions } from '../../shared/model/version-directories.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
@@ -196,6 +196,7 @@ export class ModelLifecycle {
       this.#letGo(replaced, NOTHING_TO_DISPOSE);
     }
     for (const [version, served] of loaded) {
+      served.stats.describe(served.ready.config);
       this.#logger.info({ model: this.name, version, seconds: served.stats.loadSeconds }, 'model ready');
     }
   }
@@ -261,17 +262,19 @@ export class ModelLifecycle {
     return [...this.#versions].sort(([a], [b]) => compareVersions(a, b));
   }
 
-  #stateOf(known: VersionState | undefined): Pick<ModelState, 'state' | 'reason'> {
+  #stateOf(known: VersionState | undefined): Omit<ModelState, 'name' | 'version'> {
     if (!known) {
       const reason = this.#folderReason;
       return { state: reason === '' ? 'UNKNOWN' : 'UNAVAILABLE', reason };
     }
-    if (known.state === 'READY') return { state: known.state, reason: this.#reloadReason };
+    if (known.state === 'READY') {
+      const { loadSeconds } = known.served.stats;
+      return { state: known.state, reason: this.#reloadReason, loadSeconds };
+    }
     return known.state === 'LOADING' ? { state: known.state, reason: '' } : known;
   }
 
   #notReady(known: VersionState | undefined): InferError {
-    const state = this.#stateOf(known);
-    return known || state.reason !== '' ? notReady(this.name, state) : unknownModel(this.name);
+    return notReady(this.name, this.#stateOf(known));
   }
 }

@@ -11,6 +11,8 @@ export interface ServedModel {
   readonly stats: ModelStats;
   /** The model's list of ready versions has changed, this one is the same. */
   relist(versions: readonly string[]): void;
+  /** What the model computes has changed with the models that it is made of. */
+  reidentify(identity: string | undefined): void;
   /**
    * Keeps the version answering until the pin is released: an ensemble pins its members for each request, so that no
    * request meets two versions of one. Returns the release, which counts once.
@@ -71,6 +73,11 @@ class PinnedModel implements ServedModel {
     const same = versions.length === this.#ready.versions.length;
     if (same && versions.every((version, index) => version === this.#ready.versions[index])) return;
     this.#ready = { ...this.#ready, versions };
+  }
+
+  reidentify(identity: string | undefined): void {
+    const { identity: _before, ...rest } = this.#ready;
+    this.#ready = identity === undefined ? rest : { ...rest, identity };
   }
 
   pin(): () => void {

@@ -5,7 +5,6 @@ import { InferError } from '../../../shared/errors.ts';
 import { completeModelConfig, type Graph } from '../../../shared/model/complete-config.ts';
 import { listConfigErrors } from '../../../shared/model/list-config-errors.ts';
 import { normaliseModelConfig } from '../../../shared/model/normalise-config.ts';
-import { sessionOptionsOf } from '../../../shared/model/ort-options.ts';
 import { resolveBackend } from '../../../shared/model/resolve-backend.ts';
 import { findRepairs } from '../../../shared/model/suggest-repair.ts';
 import { validateBeforeLoad, validateModelConfig } from '../../../shared/model/validate-config.ts';
@@ -17,6 +16,7 @@ import type { Backend, LoadedModel } from '../../../worker/engine/instance/insta
 import { modelFile } from '../../../worker/engine/repository/load-version.ts';
 import { configFile, isEnsemble, readVersions } from '../../../worker/engine/repository/read-model-folder.ts';
 import { readLabels } from '../../../worker/engine/repository/read-labels.ts';
+import { loadOptionsOf } from '../../../worker/engine/repository/load-options.ts';
 import type { ModelFolder } from '../../../worker/engine/repository/scan-repositories.ts';
 import { ConfigPlaces, type Problem, splitFix } from './problem.ts';
 
@@ -162,7 +162,7 @@ class Examiner implements Examination {
     }
     let loaded: LoadedModel;
     try {
-      loaded = await backend.load({ path: file, ...sessionOptionsOf(config) });
+      loaded = await backend.load(await loadOptionsOf(config, path, file));
     } catch (error) {
       this.#add({ message: `${where}${InferError.from(error).message}`, file });
       return;

@@ -22,6 +22,10 @@ export const MODEL_COMMANDS: Readonly<Record<ModelCommandName, CommandText>> = {
   },
   list: { usage: '[--url=URL]', help: 'the models of a running server with their states' },
   load: { usage: 'MODEL [--config=FILE] [--url=URL]', help: 'load or reload a model of a running server' },
+  traffic: {
+    usage: 'MODEL [VERSION=PERCENT…] [--sticky=NAME] [--shadow=VERSION] [--fallback] [--clear] [--url=URL]',
+    help: 'how requests that name no version are spread over the versions of a model; shows, sets or clears it',
+  },
   unload: { usage: 'MODEL [--unload-dependents] [--url=URL]', help: 'unload a model of a running server' },
 };
 

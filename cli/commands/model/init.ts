@@ -4,9 +4,9 @@ import { create } from '@bufbuild/protobuf';
 import { InferError } from '../../../shared/errors.ts';
 import { completeModelConfig } from '../../../shared/model/complete-config.ts';
 import { encodeModelConfigText } from '../../../shared/model/config-text.ts';
-import { sessionOptionsOf } from '../../../shared/model/ort-options.ts';
 import { type ModelConfig, ModelConfigSchema } from '../../../shared/proto/generated/model_config_pb.ts';
 import { createCApiBackend } from '../../../worker/engine/backend/onnx/c-api/c-api-backend.ts';
+import { loadOptionsOf } from '../../../worker/engine/repository/load-options.ts';
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
 import { type ExportFile, findExportedModel, MODEL_FILE, VERSION_FOLDER } from './export-folder.ts';
 import type { Output } from './output.ts';
@@ -95,7 +95,7 @@ async function linkFile(from: string, to: string): Promise<void> {
 /** The config that a server would make for the file itself, without what the protocol cannot carry. */
 async function configFor(path: string): Promise<{ config: ModelConfig; leftOut: string[] }> {
   const written = create(ModelConfigSchema, { platform: 'onnxruntime_onnx' });
-  const loaded = await createCApiBackend().load({ path: resolve(path), ...sessionOptionsOf(written) });
+  const loaded = await createCApiBackend().load(await loadOptionsOf(written, dirname(path), resolve(path)));
   try {
     const outputs = loaded.outputs.filter(({ datatype }) => datatype !== undefined);
     const leftOut = loaded.outputs

@@ -75,6 +75,13 @@ async function runCommand(command: ModelCommandName, args: readonly string[]): P
       const { load } = await import('./load.ts');
       return finish(settings.json, (output) => load(settings, name, output));
     }
+    case 'traffic': {
+      const { settings, positionals } = parse(command, args);
+      const name = onlyOne(command, positionals.slice(0, 1), 'MODEL');
+      const { readTrafficChange, traffic } = await import('./traffic.ts');
+      const change = readTrafficChange(settings, positionals.slice(1));
+      return finish(settings.json, (output) => traffic(settings, name, change, output));
+    }
     case 'unload': {
       const { settings, positionals } = parse(command, args);
       const name = onlyOne(command, positionals, 'MODEL');

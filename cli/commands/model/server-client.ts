@@ -1,4 +1,6 @@
 import { InferError } from '../../../shared/errors.ts';
+import type { TrafficView } from '../../../producer/service/traffic/traffic-control.ts';
+import type { TrafficRuleJson } from '../../../shared/traffic/traffic-json.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
 
 export interface ServerSettings {
@@ -23,15 +25,20 @@ export interface ServerClient {
   load(model: string, config: string | undefined): Promise<void>;
   /** @throws as `index` */
   unload(model: string, dependents: boolean): Promise<void>;
+  /** How the model's requests are spread. Sets it first, or clears it, where that is asked. @throws as `index` */
+  traffic(model: string, change?: TrafficRuleJson | 'clear'): Promise<TrafficView>;
 }
 
 /** @throws InferError INVALID_ARGUMENT for a URL or a header that is none. */
 export function createServerClient(settings: ServerSettings): ServerClient {
   const base = baseOf(settings.url);
   const headers = headersOf(settings.header);
+  const ask = async (method: string, path: string, body?: object): Promise<unknown> => {
+    const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
+    return readAnswer(base, await send(base, `${base}/v2/${path}`, init, settings.timeoutSecs));
+  };
   const post = async (path: string, body: object): Promise<unknown> => {
-    const url = `${base}/v2/repository/${path}`;
-    return readAnswer(base, await send(base, url, headers, JSON.stringify(body), settings.timeoutSecs));
+    return ask('POST', `repository/${path}`, body);
   };
   return {
     index: async () => readIndex(base, await post('index', {})),
@@ -42,6 +49,12 @@ export function createServerClient(settings: ServerSettings): ServerClient {
     unload: async (model, dependents) => {
       const parameters = dependents ? { parameters: { unload_dependents: true } } : {};
       await post(`models/${encodeURIComponent(model)}/unload`, parameters);
+    },
+    traffic: async (model, change) => {
+      const path = `models/${encodeURIComponent(model)}/traffic`;
+      if (change === undefined) return readTraffic(base, await ask('GET', path));
+      if (change === 'clear') return readTraffic(base, await ask('DELETE', path));
+      return readTraffic(base, await ask('POST', path, change));
     },
   };
 }
@@ -73,10 +86,16 @@ interface Answer {
   readonly text: string;
 }
 
-async function send(base: string, url: string, headers: Headers, body: string, timeoutSecs: number): Promise<Answer> {
+interface Sent {
+  readonly method: string;
+  readonly headers: Headers;
+  readonly body?: string;
+}
+
+async function send(base: string, url: string, init: Sent, timeoutSecs: number): Promise<Answer> {
   const signal = AbortSignal.timeout(timeoutSecs * 1000);
   try {
-    const response = await fetch(url, { method: 'POST', headers, body, signal, redirect: 'error' });
+    const response = await fetch(url, { ...init, signal, redirect: 'error' });
     return { ok: response.ok, status: response.status, text: await response.text() };
   } catch (error) {
     throw new InferError('UNAVAILABLE', explainFailure(base, error, signal.aborted, timeoutSecs), { cause: error });
@@ -124,6 +143,13 @@ function readIndex(base: string, value: unknown): IndexRow[] {
     state: textOf(row['state']),
     reason: textOf(row['reason']),
   }));
+}
+
+function readTraffic(base: string, value: unknown): TrafficView {
+  if (isObject(value) && Array.isArray(value['versions']) && Array.isArray(value['fallen'])) {
+    return value as unknown as TrafficView; // the same program wrote it
+  }
+  throw new InferError('UNAVAILABLE', `${base} did not answer with the traffic of a model`);
 }
 
 function textOf(value: unknown): string {

@@ -49,7 +49,7 @@ async function answerTask(
 ): Promise<void> {
   assertPlainEncoding(request);
   const call = context.openCall(reply);
-  const model = context.catalog.resolve(request.params.model, '');
+  const model = context.catalog.resolve(request.params.model, context.traffic.choose(request.params.model, call));
   const profile = await requireProfile(preprocessor, model);
   const { task } = request.params;
   if (task !== undefined && task !== profile.task) {

@@ -66,7 +66,7 @@ async function answerEmbeddings(
   const call = context.openCall(reply);
   const wanted = decodeEmbeddingsRequest(request.body ?? Buffer.alloc(0));
   await context.wake(wanted.model);
-  const model = context.catalog.resolve(wanted.model, '');
+  const model = context.catalog.resolve(wanted.model, context.traffic.choose(wanted.model, call));
   const profile = await requireProfile(preprocessor, model);
   assertEmbeds(model, profile, wanted);
   const timings = new TaskTimings();

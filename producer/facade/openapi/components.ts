@@ -22,6 +22,7 @@ import {
   TraceSettingBody,
   TraceSettingRequestBody,
 } from './settings-schemas.ts';
+import { TrafficBody, TrafficRequestBody } from './traffic-schemas.ts';
 import {
   EmbeddingsAnswerBody,
   OpenAiErrorBody,
@@ -46,6 +47,8 @@ export const SCHEMAS = {
   LoadRequest: LoadRequestBody,
   UnloadRequest: UnloadRequestBody,
   Statistics: StatisticsBody,
+  Traffic: TrafficBody,
+  TrafficRequest: TrafficRequestBody,
   TraceSettingRequest: TraceSettingRequestBody,
   TraceSetting: TraceSettingBody,
   LogSettingsRequest: LogSettingsRequestBody,

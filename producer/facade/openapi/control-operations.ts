@@ -1,7 +1,36 @@
 import { EMPTY, json, type Operation, ref } from './operation.ts';
 import { ofModel } from './triton-operations.ts';
 
-/** Everything of Triton's that is about the server rather than a request. */
+const TRAFFIC: readonly Operation[] = [
+  {
+    method: 'get',
+    path: '/v2/models/{model}/traffic',
+    id: 'traffic',
+    tag: 'Versions',
+    summary: 'How requests that name no version are spread',
+    answer: json(ref('Traffic')),
+  },
+  {
+    method: 'post',
+    path: '/v2/models/{model}/traffic',
+    id: 'setTraffic',
+    tag: 'Versions',
+    summary: 'Spread requests over versions',
+    description: 'The shares are percents and add up to 100; without any the version policy decides.',
+    body: { required: true, content: json(ref('TrafficRequest')) },
+    answer: json(ref('Traffic')),
+  },
+  {
+    method: 'delete',
+    path: '/v2/models/{model}/traffic',
+    id: 'clearTraffic',
+    tag: 'Versions',
+    summary: 'Back to the rule of the config, or to the version policy',
+    answer: json(ref('Traffic')),
+  },
+];
+
+/** Everything that is about the server rather than a request. */
 export const CONTROL_OPERATIONS: readonly Operation[] = [
   {
     method: 'get',
@@ -46,6 +75,7 @@ export const CONTROL_OPERATIONS: readonly Operation[] = [
     body: { required: false, content: json(ref('UnloadRequest')) },
     answer: EMPTY,
   }),
+  ...TRAFFIC,
   ...traceSettings('/v2/trace/setting', 'traceSetting', 'of the server'),
   ...traceSettings('/v2/models/{model}/trace/setting', 'modelTraceSetting', 'of a model'),
   {

@@ -14,6 +14,7 @@ const TAGS: readonly (readonly [name: string, description: string])[] = [
   ['Metadata', 'What is served.'],
   ['Health', 'Whether it can be called.'],
   ['Model repository', 'All models with their state; loading and unloading.'],
+  ['Versions', 'How requests are spread over the versions of a model.'],
   ['Statistics', 'What requests have come to.'],
   ['Settings', 'Logging and tracing.'],
   ['Shared memory', 'Tensors beside the connection, for programs on the same machine.'],

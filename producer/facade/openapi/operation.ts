@@ -8,7 +8,7 @@ export interface JsonMap {
 
 /** One call of the API, as the document describes it. */
 export interface Operation {
-  readonly method: 'get' | 'post';
+  readonly method: 'get' | 'post' | 'delete';
   /** With `{name}` for each parameter. */
   readonly path: string;
   /** Unique; client generators make function names of it. */

@@ -51,7 +51,8 @@ function checkParameter(key: string, choice: ParameterChoice): ParameterValue {
       throw wrongParameter('parameter ', key, 'int64_param from 0 up', choice);
     case 'sequence_id':
       if (choice.case === 'stringParam') return choice.value;
-      if (choice.case === 'int64Param') return exactNumber(choice.value);
+      // An id is unsigned, and clients put the upper half of its range into the negative numbers of int64.
+      if (choice.case === 'int64Param') return exactNumber(BigInt.asUintN(64, choice.value));
       throw wrongParameter('parameter ', key, 'int64_param or string_param', choice);
     default:
       return checkCustomParameter(key, choice);

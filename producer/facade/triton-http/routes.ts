@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import type { ModelCatalog } from '../../../shared/infer/ports.ts';
+import type { InferResponse } from '../../../shared/infer/response.ts';
 import { encodeModelConfigJson } from '../../../shared/model/config-json.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { freeMemory } from '../../../shared/tensor/free-memory.ts';
@@ -22,6 +23,7 @@ import { sendJson, sendJsonText } from './send-json.ts';
 import { registerSettingsRoutes } from './settings-routes.ts';
 import { registerSharedMemoryRoutes } from './shared-memory-routes.ts';
 import { registerStatisticsRoutes } from './statistics-routes.ts';
+import { registerTrafficRoutes } from './traffic-routes.ts';
 
 interface ModelRoute {
   // `version` is '' without the /versions part, so that both forms share their handlers.
@@ -45,6 +47,7 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
   registerRepositoryRoutes(app, context);
   registerSettingsRoutes(app, context);
   registerStatisticsRoutes(app, context);
+  registerTrafficRoutes(app, context);
   registerGenerateRoutes(app, context);
   registerSharedMemoryRoutes(app, context);
 
@@ -107,7 +110,7 @@ function infer(
     (response) => {
       try {
         sendInferResponse(reply, encodeInferResponse(response, decoded, model), context);
-        if (response.free) freeWhenSent(reply.raw, bytes, response.free);
+        if (response.free) freeWhenSent(reply.raw, bytes, response);
       } catch (error) {
         sendInferError(reply, error, decoded, context);
       } finally {
@@ -122,10 +125,10 @@ function infer(
 }
 
 /** An answer that was cut off may still be in the hands of the system. */
-function freeWhenSent(response: ServerResponse, body: Buffer, free: () => void): void {
-  response.once('close', () => {
-    if (!response.writableFinished) return;
-    free();
+function freeWhenSent(reply: ServerResponse, body: Buffer, response: InferResponse): void {
+  reply.once('close', () => {
+    if (!reply.writableFinished) return;
+    response.free?.();
     freeMemory(body);
   });
 }

@@ -5,6 +5,7 @@ import type { Services } from '../../service/services.ts';
 /** What this server speaks beyond the core of the protocol; clients switch features on by these words. */
 const EXTENSIONS = [
   'classification',
+  'sequence',
   'model_repository',
   'schedule_policy',
   'model_configuration',

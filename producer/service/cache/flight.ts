@@ -1,16 +1,18 @@
-import type { InferError } from '../../../shared/errors.ts';
+import { InferError } from '../../../shared/errors.ts';
 import { Call } from '../../../shared/infer/call.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
+import type { Clock } from '../../../shared/runtime/clock.ts';
 import { copyResponse } from './copy-response.ts';
-
-/** How a waiting caller came to the answer. */
-export type AnsweredBy = 'run' | 'store' | 'companion';
 
 export interface Answer {
   readonly response: InferResponse;
-  readonly by: AnsweredBy;
+  /** Whether the one who gets it has run the model for it. */
+  readonly ran: boolean;
 }
+
+/** Finds the answer, by looking it up or by running the request. Settles at the latest when its call is cancelled. */
+export type Find = (request: InferRequest, call: Call) => Promise<Answer>;
 
 /** One of the callers that wait for the same answer. */
 interface Waiter {
@@ -20,90 +22,107 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-/** Finds the answer, by looking it up or by running the request. Settles at the latest when its call is cancelled. */
-export type Find = (request: InferRequest, call: Call) => Promise<Answer>;
+interface Search {
+  readonly leader: Waiter;
+  /** With the leader's deadline, and cancelled when the last waiter has left. */
+  readonly call: Call;
+}
+
+/** The longest time that a timer can count, in ms. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * One search for an answer and all who wait for it. It has a call of its own with the deadline of the one that leads it,
- * and is cancelled when the last has left. Where it ends by that deadline, others may still have time: then the one with
- * the most leads the next search. Any other error is everybody's.
+ * One search for an answer and all who wait for it. Each leaves by its own deadline or cancellation, and the search goes on
+ * for the others. A search that ends by its leader's deadline is begun again for those who still have time; any other error
+ * is everybody's.
  */
 export class Flight {
   readonly #find: Find;
-  /** Nobody may join any more. */
+  readonly #clock: Clock;
+  /** Called when nobody may join any more, perhaps twice. */
   readonly #onOver: () => void;
   readonly #waiting = new Set<Waiter>();
-  #call: Call | undefined;
+  #search: Search | undefined;
+  #stopTimer: (() => void) | undefined;
 
-  constructor(find: Find, onOver: () => void) {
+  constructor(find: Find, clock: Clock, onOver: () => void) {
     this.#find = find;
+    this.#clock = clock;
     this.#onOver = onOver;
   }
 
-  /** The first to join leads. */
+  /** The first to join leads the search. */
   join(request: InferRequest, call: Call): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const waiter: Waiter = { request, call, resolve, reject };
       this.#waiting.add(waiter);
+      if (!this.#search) this.#lead(waiter);
       call.onCancel((error) => this.#leave(waiter, error));
-      if (!this.#call) this.#lead(waiter);
     });
   }
 
   #lead(leader: Waiter): void {
-    const { request, call: own } = leader;
-    const call = new Call(own.id, own.arrivalMs, own.deadlineMs, own.priority);
-    this.#call = call;
-    if (own.error) call.cancel(own.error);
-    this.#find(request, call).then(
-      (answer) => this.#answer(leader, answer),
-      (error: unknown) => this.#fail(call, error),
+    const { id, arrivalMs, deadlineMs, priority } = leader.call;
+    const search = { leader, call: new Call(id, arrivalMs, deadlineMs, priority) };
+    this.#search = search;
+    this.#find(leader.request, search.call).then(
+      (answer) => this.#answer(search, answer),
+      (error: unknown) => this.#fail(search, error),
     );
   }
 
-  #answer(leader: Waiter, { response, by }: Answer): void {
-    this.#onOver();
+  #answer({ leader }: Search, { response, ran }: Answer): void {
+    const waiting = this.#end();
     // Copies first: whoever led may give the memory back as soon as it has the answer.
-    const answers = [...this.#waiting].map((waiter): [Waiter, Answer] =>
-      waiter === leader
-        ? [waiter, { response, by }]
-        : [waiter, { response: copyResponse(response), by: by === 'run' ? 'companion' : by }],
+    const answers = waiting.map((waiter): Answer =>
+      waiter === leader ? { response, ran } : { response: copyResponse(response), ran: false },
     );
-    this.#waiting.clear();
-    for (const [waiter, answer] of answers) waiter.resolve(answer);
+    for (const [index, waiter] of waiting.entries()) waiter.resolve(answers[index] ?? { response, ran });
   }
 
-  #fail(call: Call, error: unknown): void {
-    const next = call.deadlineMs <= performance.now() ? this.#lastToLeave() : undefined;
-    if (next) {
-      this.#lead(next);
-      return;
-    }
+  #fail({ call }: Search, error: unknown): void {
+    const next = call.deadlineMs <= this.#clock.now() ? this.#lastToLeave() : undefined;
+    if (next) this.#lead(next);
+    else for (const waiter of this.#end()) waiter.reject(error);
+  }
+
+  #end(): Waiter[] {
     this.#onOver();
+    this.#stopTimer?.();
     const waiting = [...this.#waiting];
     this.#waiting.clear();
-    for (const waiter of waiting) waiter.reject(error);
+    return waiting;
   }
 
   /** Of those who still have time, the one with the most. */
   #lastToLeave(): Waiter | undefined {
-    const nowMs = performance.now();
     let last: Waiter | undefined;
     for (const waiter of this.#waiting) {
-      if (waiter.call.deadlineMs > nowMs && waiter.call.deadlineMs > (last?.call.deadlineMs ?? 0)) last = waiter;
+      const { deadlineMs, error } = waiter.call;
+      if (!error && deadlineMs > (last?.call.deadlineMs ?? this.#clock.now())) last = waiter;
     }
     return last;
   }
 
   #leave(waiter: Waiter, error: InferError): void {
-    if (!this.#waiting.has(waiter)) return;
-    if (this.#waiting.size > 1) {
-      this.#waiting.delete(waiter);
-      waiter.reject(error);
+    if (!this.#waiting.has(waiter) || !this.#search) return;
+    const { call, leader } = this.#search;
+    if (this.#waiting.size === 1) {
+      // The search may know a better reason for its end, so it is what answers the last one.
+      this.#onOver();
+      call.cancel(error);
       return;
     }
-    // The search may know a better reason for its end, so it is what answers the last one.
-    this.#onOver();
-    this.#call?.cancel(error);
+    this.#waiting.delete(waiter);
+    waiter.reject(error);
+    if (waiter === leader) this.#watchDeadline(call);
+  }
+
+  /** Until now the leader did, as its own. */
+  #watchDeadline(call: Call): void {
+    const end = () => call.cancel(new InferError('DEADLINE_EXCEEDED', 'the deadline of the first such request is over'));
+    const leftMs = call.deadlineMs - this.#clock.now();
+    if (leftMs <= 0) end();
+    else if (leftMs <= MAX_TIMER_MS) this.#stopTimer = this.#clock.setTimer(end, leftMs);
   }
 }

@@ -249,14 +249,14 @@ describe('compressed answers', () => {
     dispatcher.answers.set('plain', () => [{ name: 'y', datatype: 'FP32', shape: [1, data.length / 4], data }]);
     const server = await TestGrpcServer.start(dispatcher, { settings: { inferResponseCompression: 'low' } });
     closers.push(() => server.stop());
-    let isAnswered = false;
+    const state = { isAnswered: false };
     const answer = server
       .client()
       .send(INFER, inferRequest(4))
-      .finally(() => (isAnswered = true));
+      .finally(() => (state.isAnswered = true));
     // Zeros become a few bytes, so what is counted here is the plain answer.
     let most = 0;
-    while (!isAnswered) {
+    while (!state.isAnswered) {
       most = Math.max(most, server.services.admission.bytesInFlight);
       await nextTurn();
     }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { QueueDispatcher } from '../../../producer/dispatch/queue-dispatcher.ts';
 import { Call } from '../../../shared/infer/call.ts';
+import type { ModelCatalog } from '../../../shared/infer/ports.ts';
 import { NO_PARAMETERS } from '../../../shared/infer/request.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { createConsumer } from '../../../worker/consumer/create-consumer.ts';
@@ -89,7 +90,7 @@ const ask = async (value = 0, version = '', model = 'm') => {
   return { value: floatsOf(response.outputs[0])[0], version: response.version };
 };
 
-const statesOf = (engine: { catalog: QueueDispatcher['catalog'] }, model = 'm') =>
+const statesOf = (engine: { catalog: ModelCatalog }, model = 'm') =>
   engine.catalog.list().flatMap(({ name, version = '', state }) => (name === model ? [`${version} ${state}`] : []));
 
 describe('model control in a pool', () => {

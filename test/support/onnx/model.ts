@@ -34,6 +34,8 @@ export type OnnxAttribute =
 
 export interface OnnxNode {
   readonly op: string;
+  /** Default ONNX's own. */
+  readonly domain?: string;
   /** '' for an optional input that is left out. */
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
@@ -50,6 +52,8 @@ export interface OnnxGraph {
 export interface OnnxModel extends OnnxGraph {
   /** Default 17. */
   readonly opset?: number;
+  /** Domains of its operators besides ONNX's own, each in version 1. */
+  readonly domains?: readonly string[];
 }
 
 const IR_VERSION = 8;
@@ -63,7 +67,9 @@ export function writeModel(path: string, model: OnnxModel): void {
 /** The bytes of an ONNX file. Field numbers are those of onnx.proto. */
 export function encodeModel(model: OnnxModel): Buffer {
   const opset = message([bytes(1, ''), int(2, model.opset ?? 17)]);
-  return message([int(1, IR_VERSION), bytes(2, 'millrace-tests'), bytes(7, encodeGraph(model)), bytes(8, opset)]);
+  const others = (model.domains ?? []).map((domain) => bytes(8, message([bytes(1, domain), int(2, 1)])));
+  const graph = bytes(7, encodeGraph(model));
+  return message([int(1, IR_VERSION), bytes(2, 'millrace-tests'), graph, bytes(8, opset), ...others]);
 }
 
 function encodeGraph(graph: OnnxGraph): Buffer {
@@ -82,6 +88,7 @@ function encodeNode(node: OnnxNode): Buffer {
     ...node.outputs.map((name) => bytes(2, name)),
     bytes(4, node.op),
     ...Object.entries(node.attributes ?? {}).map(([name, value]) => bytes(5, encodeAttribute(name, value))),
+    ...(node.domain === undefined ? [] : [bytes(7, node.domain)]),
   ]);
 }
 

@@ -15,7 +15,7 @@ export interface ModelPlan {
   readonly model: string;
   readonly version: string;
   /** As in ReadyModel; part of every answer. */
-  readonly identity: string | undefined;
+  readonly identity?: string | undefined;
   /** Tensors have a batch dimension in front. */
   readonly batched: boolean;
   /** Most rows of one request and of one run; 1 without a batch dimension. */

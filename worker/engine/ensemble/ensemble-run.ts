@@ -8,6 +8,7 @@ import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import type { OpenRequests } from '../schedule/open-requests.ts';
 import type { OwnBatch, PendingRequest } from '../schedule/pending-request.ts';
 import type { Binding, BoundStep } from './bind-members.ts';
+import type { EnsembleIdentity } from './ensemble-identity.ts';
 import type { RunPlan } from './run-plan.ts';
 import { explainStepError } from './step-error.ts';
 import type { GateWaiter, StepGates } from './step-gates.ts';
@@ -22,6 +23,8 @@ export interface RunContext {
   readonly clock: Clock;
   /** undefined without a limit. */
   readonly gates: StepGates | undefined;
+  /** Set when somebody keeps answers of the ensemble. */
+  readonly identity: EnsembleIdentity | undefined;
   /** No step of the run is in flight any more, and it has been answered. */
   readonly onOver: (run: EnsembleRun) => void;
 }
@@ -54,6 +57,8 @@ export class EnsembleRun implements OwnBatch, GateWaiter {
   #computeInferUs = 0;
   #computeOutputUs = 0;
   readonly #steps: StepRecord[] = [];
+  /** By step: what ran, where the ensemble has an identity. */
+  readonly #identities: (string | undefined)[] = [];
 
   /** Takes over the pins. */
   constructor(context: RunContext, item: PendingRequest, plan: RunPlan, binding: Binding, pins: (() => void)[]) {
@@ -136,6 +141,7 @@ export class EnsembleRun implements OwnBatch, GateWaiter {
     const requestUs = (this.#context.clock.now() - startedMs) * 1000;
     this.#steps.push({ model: response.model, version: response.version, rows, requestUs, timings });
     if (response.steps) this.#steps.push(...response.steps);
+    if (this.#context.identity) this.#identities[index] = response.identity;
     if (this.#error) {
       this.#endIfQuiet();
       return;
@@ -199,9 +205,17 @@ export class EnsembleRun implements OwnBatch, GateWaiter {
       release: 'direct',
     } as const;
     const { name: model, version } = ready;
-    const response = { model, version, outputs, parameters: NO_PARAMETERS, timings, steps: this.#steps };
+    const response = { model, version, outputs, parameters: NO_PARAMETERS, timings, steps: this.#steps, identity: this.#identity() };
     this.#over();
     open.succeed(this.#item, response, clock.now());
+  }
+
+  /** Steps that did not run would have run on the members that are pinned. */
+  #identity(): string | undefined {
+    const { identity } = this.#context;
+    return identity?.of(
+      this.#binding.steps.map(({ served }, index) => this.#identities[index] ?? served.ready.identity),
+    );
   }
 
   #fail(bound: BoundStep, cause: unknown): void {

@@ -16,6 +16,7 @@ import type { Scheduler } from '../schedule/scheduler.ts';
 import type { MemberSource } from '../served-model.ts';
 import type { Binding } from './bind-members.ts';
 import { bindMembers } from './bind-members.ts';
+import { EnsembleIdentity } from './ensemble-identity.ts';
 import type { RunContext } from './ensemble-run.ts';
 import { EnsembleRun } from './ensemble-run.ts';
 import type { MemberList } from './find-members.ts';
@@ -77,6 +78,7 @@ export class EnsembleScheduler implements Scheduler {
       open: this.#open,
       clock,
       gates: this.#gates,
+      identity: ready.identity === undefined ? undefined : new EnsembleIdentity(ready.config),
       onOver: (run) => this.#runs.delete(run),
     };
     this.#all = planRun(

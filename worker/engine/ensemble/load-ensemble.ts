@@ -11,6 +11,7 @@ import { readLabels } from '../repository/read-labels.ts';
 import type { ModelSource } from '../repository/read-model-folder.ts';
 import type { MemberSource, ServedModel } from '../served-model.ts';
 import { serveModel } from '../served-model.ts';
+import { EnsembleIdentity } from './ensemble-identity.ts';
 import { EnsembleScheduler } from './ensemble-scheduler.ts';
 import { findMembers, listMembers, modelsOfSteps } from './find-members.ts';
 
@@ -23,7 +24,7 @@ export async function loadEnsemble(
   version: string,
   files: ModelFiles,
   stats: ModelStats,
-  context: Pick<LoadContext, 'clock' | 'deadlines' | 'maxQueueSize' | 'autoComplete'>,
+  context: Pick<LoadContext, 'clock' | 'deadlines' | 'maxQueueSize' | 'autoComplete' | 'identities'>,
   members: MemberSource,
 ): Promise<ServedModel> {
   const startedMs = context.clock.now();
@@ -33,7 +34,8 @@ export async function loadEnsemble(
   const config = prepareEnsembleConfig(source.config, models, context.autoComplete);
   const graph = parseEnsembleGraph(config);
   const labels = new Map([...stepLabels(config, graph, models), ...(await readLabels(config, source.path))]);
-  const ready = createReadyModel({ config, version, versions: source.versions, labels, files });
+  const identity = context.identities && config.responseCache?.enable ? identityNow(config, models) : undefined;
+  const ready = createReadyModel({ config, version, versions: source.versions, labels, files, identity });
   const scheduler = new EnsembleScheduler({ ...context, ready, graph, members, stats });
   stats.loadSeconds = (context.clock.now() - startedMs) / 1000;
   return serveModel({ ready, scheduler, stats, clock: context.clock, release: () => Promise.resolve() });
@@ -51,6 +53,24 @@ export function checkMembers(config: ModelConfig, members: MemberSource): string
   } catch (error) {
     return [InferError.from(error).message]; // a member that does not serve
   }
+}
+
+/**
+ * The identity that an ensemble has over the members that serve now; undefined for one without. `config` is that of the
+ * ready model.
+ */
+export function identityOver(ready: ReadyModel, members: MemberSource): string | undefined {
+  if (ready.identity === undefined) return undefined;
+  const list = listMembers(parseEnsembleGraph(ready.config));
+  try {
+    return identityNow(ready.config, modelsOfSteps(list, findMembers(ready.name, list, members)));
+  } catch {
+    return undefined; // a member that does not serve
+  }
+}
+
+function identityNow(config: ModelConfig, models: readonly ReadyModel[]): string | undefined {
+  return new EnsembleIdentity(config).of(models.map(({ identity }) => identity));
 }
 
 /** An output without a label file has the labels that the step's model has for it. */

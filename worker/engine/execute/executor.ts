@@ -1,6 +1,6 @@
 import { InferError } from '../../../shared/errors.ts';
 import { NO_PARAMETERS } from '../../../shared/infer/request.ts';
-import type { InferResponse, ReleaseReason } from '../../../shared/infer/response.ts';
+import type { ReleaseReason } from '../../../shared/infer/response.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
@@ -8,13 +8,13 @@ import { Assembler } from '../batch/assemble.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import { RowMismatch, splitOutputs, wantedOutputs } from '../batch/split.ts';
 import type { ModelInstance } from '../instance/instance.ts';
-import type { OpenRequests } from '../schedule/open-requests.ts';
 import type { PendingRequest } from '../schedule/pending-request.ts';
 import { AnswerOrder, type Answers } from './answer-order.ts';
 import { Batch } from './batch.ts';
 import { freeWhenAnswered } from './free-when-answered.ts';
+import { LargeResponse } from './large-response.ts';
 import { planRecovery } from './recovery.ts';
-import type { RunSlots, SlotWaiter } from './run-slots.ts';
+import type { RunGate, SlotWaiter } from './run-slots.ts';
 
 /** How long a run that was told to stop may take before its instance is given up. */
 const STOP_MS = 2000;
@@ -22,9 +22,12 @@ const STOP_MS = 2000;
 export interface ExecutorOptions {
   readonly plan: ModelPlan;
   readonly instances: readonly ModelInstance[];
-  readonly open: OpenRequests;
+  /** Where answers go. */
+  readonly open: Answers;
   readonly preserveOrdering: boolean;
-  readonly slots: RunSlots;
+  /** What every run takes, unless its instance has a gate of its own. */
+  readonly slots: RunGate;
+  readonly gates?: ReadonlyMap<ModelInstance, RunGate> | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
@@ -33,6 +36,8 @@ export interface ExecutorOptions {
 interface Lane {
   readonly instance: ModelInstance;
   readonly assembler: Assembler;
+  /** Taken for each run. */
+  readonly gate: RunGate;
 }
 
 /** The moments of a run, on the clock, in ms. */
@@ -51,11 +56,14 @@ export class Executor implements SlotWaiter {
   /** The same, where answers have to leave in order. */
   readonly #order: AnswerOrder | undefined;
   readonly #onLeave: (() => void) | undefined;
-  readonly #slots: RunSlots;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #onFree: () => void;
   readonly #idle: Lane[];
+  /** Instances have gates of their own, so that one may be free to run and another not. */
+  readonly #gated: boolean;
+  /** Between `reserve` and `start`. */
+  #reserved: Lane | undefined;
   readonly #running = new Set<Batch>();
   readonly #retries: Batch[] = [];
   #mergeable = true;
@@ -64,7 +72,6 @@ export class Executor implements SlotWaiter {
   /** `onFree` is called whenever a batch could be started. */
   constructor(options: ExecutorOptions, onFree: () => void) {
     this.#plan = options.plan;
-    this.#slots = options.slots;
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#onFree = onFree;
@@ -74,7 +81,12 @@ export class Executor implements SlotWaiter {
     this.#order = order;
     this.#answers = order ?? options.open;
     this.#onLeave = order && (() => order.release());
-    this.#idle = options.instances.map((instance) => ({ instance, assembler: new Assembler(options.plan) }));
+    this.#gated = options.gates !== undefined;
+    this.#idle = options.instances.map((instance) => ({
+      instance,
+      assembler: new Assembler(options.plan),
+      gate: options.gates?.get(instance) ?? options.slots,
+    }));
   }
 
   /** An instance is idle and no part of a failed batch wants it. */
@@ -89,15 +101,22 @@ export class Executor implements SlotWaiter {
 
   /** Reserves one run. When false, `onFree` is called once there may be room. The reservation is for `start`. */
   reserve(): boolean {
-    return this.#slots.take(this);
+    this.#reserved = this.#takeLane();
+    return this.#reserved !== undefined;
   }
 
   /** Runs the members that are still waited for. An instance is idle and a run reserved. */
   start(members: readonly PendingRequest[], release: ReleaseReason): void {
+    const lane = this.#reserved;
+    this.#reserved = undefined;
     const live = this.#dropExpired(members);
-    const lane = live.length > 0 ? this.#idle.pop() : undefined;
-    if (lane) this.#run(lane, new Batch(live, release, this.#onLeave));
-    else this.#slots.give();
+    if (!lane) return;
+    if (live.length > 0) {
+      this.#run(lane, new Batch(live, release, this.#onLeave));
+    } else {
+      this.#idle.push(lane);
+      lane.gate.give(this);
+    }
   }
 
   wake(): void {
@@ -132,6 +151,16 @@ export class Executor implements SlotWaiter {
     }
     await Promise.all(this.#idle.splice(0).map(({ instance }) => instance.close()));
     return stuck === 0;
+  }
+
+  #takeLane(): Lane | undefined {
+    if (!this.#gated) return this.#idle.at(-1)?.gate.take(this) ? this.#idle.pop() : undefined;
+    for (const lane of this.#idle.toSorted((a, b) => a.gate.pass - b.gate.pass)) {
+      if (!lane.gate.take(this)) continue;
+      this.#idle.splice(this.#idle.indexOf(lane), 1);
+      return lane;
+    }
+    return undefined;
   }
 
   #dropExpired(members: readonly PendingRequest[]): readonly PendingRequest[] {
@@ -194,7 +223,7 @@ export class Executor implements SlotWaiter {
     ranMs: number,
     splitDurationMs: number,
     nowMs: number,
-    free: InferResponse['free'],
+    free: (() => void) | undefined,
   ): void {
     const { model, version, identity } = this.#plan;
     const computeInputUs = (assembledMs - startedMs) * 1000;
@@ -215,8 +244,8 @@ export class Executor implements SlotWaiter {
         release: batch.release,
       };
       executions = 0;
-      const response = { model, version, outputs, parameters: NO_PARAMETERS, timings, identity, free };
-      this.#answers.succeed(member, response, nowMs);
+      const response = { model, version, outputs, parameters: NO_PARAMETERS, timings, identity };
+      this.#answers.succeed(member, free ? new LargeResponse(response, free) : response, nowMs);
     }
   }
 
@@ -229,7 +258,7 @@ export class Executor implements SlotWaiter {
     this.#running.delete(batch);
     this.#idle.push(lane);
     beforeNext?.();
-    this.#slots.give();
+    lane.gate.give(this);
     this.wake();
     if (this.#running.size === 0) this.#onQuiet?.();
   }

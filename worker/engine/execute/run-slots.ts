@@ -1,14 +1,25 @@
-/** Somebody who could not start a run for want of a slot. */
+/** Somebody who could not start a run because something was not free. */
 export interface SlotWaiter {
-  /** A slot may be free: take it, or leave it to the next. */
+  /** It may be free: take it, or leave it to the next. */
   wake(): void;
+}
+
+/** What a run has to take before it starts, and gives back when it is over. */
+export interface RunGate {
+  /** Of an executor's gates the one with the smallest is tried first. */
+  readonly pass: number;
+  /** Takes it all or nothing; when it has to wait, `waiter` is woken once when it may be free. */
+  take(waiter: SlotWaiter): boolean;
+  /** `waiter` may want the next run, and is woken in its turn. */
+  give(waiter: SlotWaiter): void;
 }
 
 /**
  * How many runs may be under way at once over all models. Runs occupy threads of libuv's pool, which files, name
  * look-ups and image decoding need too.
  */
-export class RunSlots {
+export class RunSlots implements RunGate {
+  readonly pass = 0;
   #free: number;
   readonly #waiters = new Set<SlotWaiter>();
 
@@ -16,7 +27,6 @@ export class RunSlots {
     this.#free = count;
   }
 
-  /** Takes a slot; without one, `waiter` is woken once when there may be one. */
   take(waiter: SlotWaiter): boolean {
     if (this.#free === 0) {
       this.#waiters.add(waiter);
@@ -26,7 +36,7 @@ export class RunSlots {
     return true;
   }
 
-  /** Gives a slot back. Those who waited come first, the longest waiting first. */
+  /** Those who waited come first, the longest waiting first; the giver looks after itself. */
   give(): void {
     this.#free += 1;
     for (const waiter of this.#waiters) {

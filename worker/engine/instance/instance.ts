@@ -47,6 +47,12 @@ export interface LoadOptions {
   readonly enableMemPattern: boolean;
   /** Exact int8 products on x64 processors without VNNI, where ONNX Runtime's default saturates. */
   readonly exactInt8: boolean;
+  /** Entries of the session's configuration, by ONNX Runtime's own names. */
+  readonly sessionEntries: Readonly<Record<string, string>>;
+  /** Memory arenas that shrink after every run, as `cpu:0`; '' for none. */
+  readonly arenaShrinkage: string;
+  /** Absolute paths of libraries with operators of the model's own. */
+  readonly customOpLibraries: readonly string[];
 }
 
 /** Knows how to load one kind of model. */

@@ -20,6 +20,16 @@ export function parseConfigOverride(model: string, text: string): ModelConfig {
   }
 }
 
+/**
+ * Whoever may load models must not be able to bring native code along.
+ * @throws InferError INVALID_ARGUMENT for the config of a load with files that names libraries of operators.
+ */
+export function assertNoLibraries({ name, modelOperations }: ModelConfig): void {
+  if (!modelOperations || modelOperations.opLibraryFilename.length === 0) return;
+  const text = 'model_operations does not go with a load that brings files; put the model into the repository';
+  throw new InferError('INVALID_ARGUMENT', `model "${name}": ${text}`);
+}
+
 /** A model's folder that exists for one load. */
 export interface TemporaryFolder {
   readonly path: string;

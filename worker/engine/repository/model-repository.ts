@@ -4,7 +4,7 @@ import type { ModelControl, ModelOverride, ModelState } from '../../../shared/in
 import { memberNames } from '../../../shared/model/ensemble-graph.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
-import { checkMembers } from '../ensemble/load-ensemble.ts';
+import { checkMembers, identityOver } from '../ensemble/load-ensemble.ts';
 import { ModelLifecycle } from '../model-lifecycle.ts';
 import type { MemberSource, ServedModel } from '../served-model.ts';
 import { createEntry, type Entry, isNeeded } from './entry.ts';
@@ -12,7 +12,7 @@ import { assertNoCycle } from './ensemble-cycles.ts';
 import { type Fingerprint, fingerprintModel, sameFingerprint } from './fingerprint.ts';
 import type { LoadContext } from './load-version.ts';
 import { ModelMemory } from './model-memory.ts';
-import { assertInside, parseConfigOverride, writeTemporaryFolder } from './model-override.ts';
+import { assertInside, assertNoLibraries, parseConfigOverride, writeTemporaryFolder } from './model-override.ts';
 import { type LoadedSource, planLoad } from './plan-load.ts';
 import { newestVersion, readConfig, readModelFolder, type ReadOptions } from './read-model-folder.ts';
 import { type ModelFolder, scanRepositories } from './scan-repositories.ts';
@@ -244,6 +244,7 @@ export class ModelRepository implements ModelControl, MemberSource {
       if (!options.config && this.#servesAlready(entry, fingerprint)) return;
       await this.#loadMembers(entry, path, options);
       const source = await readModelFolder({ name, path }, logger, options);
+      if (temporary) assertNoLibraries(source.config);
       const now: LoadedSource = { source, fingerprint };
       const before = entry.loaded;
       await this.#room.makeFor(entry, now);
@@ -328,10 +329,17 @@ export class ModelRepository implements ModelControl, MemberSource {
         await this.#loadQuietly(entry.name);
         continue;
       }
-      for (const { ready } of entry.lifecycle.served()) {
-        const misfit = checkMembers(ready.config, this)[0];
+      let changed = false;
+      for (const served of entry.lifecycle.served()) {
+        const misfit = checkMembers(served.ready.config, this)[0];
+        const identity = identityOver(served.ready, this);
         if (misfit !== undefined) this.#takeDown(entry, misfit);
+        else if (identity !== served.ready.identity) {
+          served.reidentify(identity);
+          changed = true;
+        }
       }
+      if (changed) await this.#reconsiderEnsemblesOf(entry.name);
     }
   }
 

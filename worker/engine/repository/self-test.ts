@@ -5,11 +5,8 @@ import { elementCount } from '../../../shared/tensor/tensor.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import { bytesEnd } from '../batch/bytes-rows.ts';
 import type { ModelInstance } from '../instance/instance.ts';
-import { benignRow } from './benign-rows.ts';
+import { benignInputs, lengthsToTry, runUntil } from './benign-run.ts';
 import { rowsDiffer } from './rows-differ.ts';
-
-/** What stands for variable dimensions, tried in order: short for texts, larger for pictures. */
-const LENGTHS = [4, 64];
 
 /** One row above this is not tried: the test must not cost what the model's own work costs. */
 const MAX_ROW_BYTES = 64 * 1024 * 1024;
@@ -28,9 +25,8 @@ export type SelfTest = { readonly kind: 'fine' } | { readonly kind: 'broken' | '
  * different rows run alone and then together; the answers must have one row each and be the same.
  */
 export async function testBatchDimension(plan: ModelPlan, instance: ModelInstance, clock: Clock): Promise<SelfTest> {
-  const variable = plan.inputs.some(({ spec }) => spec.modelShape.indexOf(-1, 1) > 0);
   let last: SelfTest = { kind: 'unknown', reason: 'it has no inputs to try' };
-  for (const length of variable ? LENGTHS : [1]) {
+  for (const length of lengthsToTry(plan)) {
     last = await tryLength(plan, instance, clock, length);
     if (last.kind !== 'unknown') return last;
   }
@@ -38,21 +34,24 @@ export async function testBatchDimension(plan: ModelPlan, instance: ModelInstanc
 }
 
 async function tryLength(plan: ModelPlan, instance: ModelInstance, clock: Clock, length: number): Promise<SelfTest> {
-  const first = inputsOf(plan, length, [0]);
-  const second = inputsOf(plan, length, [1]);
+  const first = benignInputs(plan, length, [0]);
+  const second = benignInputs(plan, length, [1]);
   if (first.some((tensor) => tensor.data.byteLength > MAX_ROW_BYTES)) {
     return { kind: 'unknown', reason: 'its rows are too large to try' };
   }
   const deadlineMs = clock.now() + MAX_MS;
   let alone: [Tensor[], Tensor[]];
   try {
-    alone = [await run(plan, instance, first, clock, deadlineMs), await run(plan, instance, second, clock, deadlineMs)];
+    alone = [
+      await runUntil(plan, instance, first, clock, deadlineMs),
+      await runUntil(plan, instance, second, clock, deadlineMs),
+    ];
   } catch (error) {
     return { kind: 'unknown', reason: InferError.from(error).message };
   }
   let together: Tensor[];
   try {
-    together = await run(plan, instance, inputsOf(plan, length, [0, 1]), clock, deadlineMs);
+    together = await runUntil(plan, instance, benignInputs(plan, length, [0, 1]), clock, deadlineMs);
   } catch (error) {
     const { code, message } = InferError.from(error);
     if (code === 'CANCELLED') return { kind: 'unknown', reason: message };
@@ -82,30 +81,4 @@ function halvesOf(both: Tensor): [Uint8Array, Uint8Array] | undefined {
   const elements = elementCount(both.shape.slice(1));
   const middle = both.datatype === 'BYTES' ? bytesEnd(both.data, 0, elements) : both.data.byteLength / 2;
   return middle < 0 ? undefined : [both.data.subarray(0, middle), both.data.subarray(middle)];
-}
-
-function inputsOf(plan: ModelPlan, length: number, rows: readonly (0 | 1)[]): Tensor[] {
-  return plan.inputs
-    .filter(({ spec }) => !spec.optional)
-    .map(({ spec }) => {
-      const dims = spec.modelShape.slice(1).map((dim) => (dim === -1 ? length : dim));
-      const data = Buffer.concat(rows.map((row) => benignRow(spec.datatype, elementCount(dims), row)));
-      return { name: spec.name, datatype: spec.datatype, shape: [rows.length, ...dims], data: new Uint8Array(data) };
-    });
-}
-
-async function run(
-  plan: ModelPlan,
-  instance: ModelInstance,
-  inputs: readonly Tensor[],
-  clock: Clock,
-  deadlineMs: number,
-): Promise<Tensor[]> {
-  const started = instance.run(inputs, plan.outputNames);
-  const cancelTimer = clock.setTimer(() => started.stop(), Math.max(1, deadlineMs - clock.now()));
-  try {
-    return await started.result;
-  } finally {
-    cancelTimer();
-  }
 }

@@ -9,7 +9,7 @@ import type { PendingRequest } from './pending-request.ts';
 export interface ClosingParts {
   readonly model: string;
   readonly open: OpenRequests;
-  readonly executor: Executor;
+  readonly executor: Pick<Executor, 'abort' | 'close'>;
   readonly clock: Clock;
   /** Nothing more comes: what waits need not wait for company. */
   readonly drain: () => void;

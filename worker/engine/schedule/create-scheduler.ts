@@ -8,8 +8,12 @@ import type { Scheduler, SchedulerOptions } from './scheduler.ts';
 /**
  * Dynamic batching where the config asks for it and there is something to merge, or a queue policy to keep; else one
  * request, one run. The config has been normalised and validated.
+ * @param options.waits false where the delay of the config would bring nothing
  */
-export function createScheduler(config: ModelConfig, options: Omit<SchedulerOptions, 'preserveOrdering'>): Scheduler {
+export function createScheduler(
+  config: ModelConfig,
+  { waits = true, ...options }: Omit<SchedulerOptions, 'preserveOrdering'> & { readonly waits?: boolean },
+): Scheduler {
   const choice = config.schedulingChoice;
   if (choice.case !== 'dynamicBatching') return new DirectScheduler({ ...options, preserveOrdering: false });
   const batching = choice.value;
@@ -17,7 +21,8 @@ export function createScheduler(config: ModelConfig, options: Omit<SchedulerOpti
   const policy = queuePolicyOf(batching);
   const all = { ...options, preserveOrdering: batching.preserveOrdering };
   if (maxRows < 2 && !policy) return new DirectScheduler(all);
-  return new DynamicBatchScheduler(all, batchLimitsOf(batching, maxRows), policy);
+  const limits = batchLimitsOf(batching, maxRows);
+  return new DynamicBatchScheduler(all, waits ? limits : { ...limits, delayMs: 0 }, policy);
 }
 
 /** A model that turned out to be unable to batch takes fewer rows than its config says. */

@@ -5,7 +5,7 @@ import type { InferResponse } from '../../../shared/infer/response.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
-import type { RunSlots } from '../execute/run-slots.ts';
+import type { RunGate } from '../execute/run-slots.ts';
 import type { ModelInstance } from '../instance/instance.ts';
 import type { DeadlineSweep } from './deadline-sweep.ts';
 
@@ -40,7 +40,9 @@ export interface SchedulerOptions {
   /** Answers leave in the order in which their requests began to run. */
   readonly preserveOrdering: boolean;
   /** Shared by all models of the engine. */
-  readonly slots: RunSlots;
+  readonly slots: RunGate;
+  /** What an instance takes for each run instead of a slot, where runs are limited by instance. */
+  readonly gates?: ReadonlyMap<ModelInstance, RunGate> | undefined;
   /** Shared by all models of the engine. */
   readonly deadlines: DeadlineSweep;
   readonly clock: Clock;

@@ -53,7 +53,11 @@ export class KeptStates {
   #stateFrom({ inputName, outputName, datatype, dims }: StateTensor, outputs: readonly Tensor[]): Tensor {
     const output = outputs.find(({ name }) => name === outputName);
     const shape = this.#batched ? [1, ...dims] : dims;
-    if (!output || output.shape.length !== shape.length || !output.shape.every((d, i) => shape[i] === -1 || shape[i] === d)) {
+    if (
+      !output ||
+      output.shape.length !== shape.length ||
+      !output.shape.every((d, i) => shape[i] === -1 || shape[i] === d)
+    ) {
       const given = output ? `the shape ${shownShape(output.shape)}` : 'nothing';
       const text = `state '${outputName}' of model '${this.#model}': expected the shape ${shownShape(shape)}, the model gave ${given}`;
       throw new InferError('INTERNAL', text);

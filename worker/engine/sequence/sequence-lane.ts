@@ -1,5 +1,5 @@
 import { Call } from '../../../shared/infer/call.ts';
-import { type InferRequest, NO_PARAMETERS } from '../../../shared/infer/request.ts';
+import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { Executor, type ExecutorOptions } from '../execute/executor.ts';
@@ -151,17 +151,19 @@ export class SequenceLane {
 
   /** Takes the first request of each sequence and lays the rows out, with `direct` in the order of the places. */
   #rowsOf(run: readonly Sequence[], nowMs: number): { all: PendingRequest[]; pads: PendingRequest[] } {
-    if (this.#options.strategy.kind === 'oldest') return { all: run.flatMap((each) => this.#take(each, nowMs)), pads: [] };
+    if (this.#options.strategy.kind === 'oldest')
+      return { all: run.flatMap((each) => this.#take(each, nowMs)), pads: [] };
     const [first] = run;
     const padded = this.#padded && first?.waiting[0];
     const padInputs = padded ? this.#padInputs(padded) : [];
+    const padRequest = padded ? this.#withStates(padded.item.request) : undefined;
     const running = new Set(run);
     const all: PendingRequest[] = [];
     const pads: PendingRequest[] = [];
     for (const sequence of [...this.#places]) {
       if (sequence && running.has(sequence)) all.push(...this.#take(sequence, nowMs));
-      else if (padded) {
-        const pad = createRow(PAD_REQUEST, new Call('', nowMs, Infinity), padInputs, nowMs);
+      else if (padRequest) {
+        const pad = createRow(padRequest, new Call('', nowMs, Infinity), padInputs, nowMs);
         pads.push(pad);
         all.push(pad);
       }
@@ -213,8 +215,6 @@ export class SequenceLane {
     return `${request.item.groupKey}/${shapes.join('/')}`;
   }
 }
-
-const PAD_REQUEST: InferRequest = { id: '', model: '', version: '', inputs: [], outputs: [], parameters: NO_PARAMETERS };
 
 /** What runs of a request: its own inputs with what the model wants beside them. It is settled when its run is over. */
 function createRow(request: InferRequest, call: Call, inputs: readonly Tensor[], enqueuedMs: number): PendingRequest {

@@ -54,7 +54,10 @@ export function createSequencePlan(model: ReadyModel, oneRowReason = ''): Sequen
   return { client: { ...client, contract }, run, controls, states, statesVary };
 }
 
-function specOf({ name, datatype, dims }: Pick<TensorSpec, 'name' | 'datatype'> & { dims: readonly number[] }, batched: boolean): TensorSpec {
+function specOf(
+  { name, datatype, dims }: Pick<TensorSpec, 'name' | 'datatype'> & { dims: readonly number[] },
+  batched: boolean,
+): TensorSpec {
   const shape = batched ? [-1, ...dims] : dims;
   return { name, datatype, shape, modelShape: shape, optional: false, labels: [] };
 }

@@ -43,9 +43,7 @@ export class SequenceScheduler implements Scheduler, Answers {
   readonly #end: GracefulClose;
   readonly #idleTimer: WakeTimer;
   /** All that have a place or wait for one. */
-  readonly #sequences = new Set<Sequence>();
-  /** Those that take further requests. */
-  readonly #live = new Map<string, Sequence>();
+  readonly #sequences = new Map<string, Sequence>();
   /** In the order of their START. */
   readonly #backlog = new Set<Sequence>();
   /** In the order in which they became idle. */
@@ -98,7 +96,7 @@ export class SequenceScheduler implements Scheduler, Answers {
     try {
       part = sequencePartOf(request);
       this.#controls.assertHolds(this.#model, part);
-      if (!part.start && !this.#live.has(part.key)) throw notStarted(this.#model, part);
+      if (!part.start && !this.#isLive(part.key)) throw notStarted(this.#model, part);
     } catch (error) {
       return Promise.reject(InferError.from(error));
     }
@@ -127,16 +125,9 @@ export class SequenceScheduler implements Scheduler, Answers {
 
   /** A request comes in. Without START its sequence is live. */
   accept(part: SequencePart, item: PendingRequest): SequenceRequest {
-    let sequence = this.#live.get(part.key);
-    if (!sequence) {
-      sequence = new Sequence(part);
-      this.#sequences.add(sequence);
-      this.#live.set(part.key, sequence);
-    }
-    if (part.end) {
-      sequence.closing = true;
-      this.#live.delete(part.key);
-    }
+    let sequence = this.#sequences.get(part.key);
+    if (!sequence) this.#sequences.set(part.key, (sequence = new Sequence(part)));
+    sequence.closing = part.end;
     const request = new SequenceRequest(sequence, part, item);
     sequence.waiting.push(request);
     this.#waiting += 1;
@@ -172,6 +163,8 @@ export class SequenceScheduler implements Scheduler, Answers {
     }
     this.#endRun(row, request);
     sequence.begun = true;
+    if (request.part.end) this.#giveWay(sequence);
+    // A copy, whose receiver cannot free the memory of the outputs: some of it may be states now.
     this.#open.succeed(item, { ...response, outputs: this.#forClient(item.request, outputs) }, nowMs);
     this.#goOn(sequence);
   }
@@ -182,8 +175,14 @@ export class SequenceScheduler implements Scheduler, Answers {
     const { sequence, item, part } = request;
     this.#endRun(row, request);
     this.#open.fail(item, error);
+    if (part.end) this.#giveWay(sequence);
     if (part.start) this.#breakOff(sequence, 0, `its request with the START flag failed: ${error.message}`);
     this.#goOn(sequence);
+  }
+
+  /** Whether the sequence takes requests without START. */
+  #isLive(key: string): boolean {
+    return this.#sequences.get(key)?.closing === false;
   }
 
   #endRun(row: PendingRequest, { sequence }: SequenceRequest): void {
@@ -198,6 +197,13 @@ export class SequenceScheduler implements Scheduler, Answers {
     lane?.pumpSoon();
   }
 
+  /** A sequence has ended whose id begins another one already: it waits for a place as any other does. */
+  #giveWay(sequence: Sequence): void {
+    if (sequence.waiting.length === 0 || this.#backlog.size === 0) return;
+    this.#backlog.add(sequence);
+    this.#vacate(sequence);
+  }
+
   /** After a START that did not happen: what follows it, up to the next START, has nothing to go on from. */
   #breakOff(sequence: Sequence, from: number, why: string): void {
     const next = sequence.waiting.findIndex(({ part }, index) => index >= from && part.start);
@@ -209,7 +215,6 @@ export class SequenceScheduler implements Scheduler, Answers {
     if (next >= 0) return;
     // Those before it, which belong to the sequence as it was, may still run.
     sequence.closing = true;
-    if (this.#live.get(sequence.key) === sequence) this.#live.delete(sequence.key);
   }
 
   /** Something of the sequence is over: its next request is ready, or it waits for one, or it ends. */
@@ -227,12 +232,15 @@ export class SequenceScheduler implements Scheduler, Answers {
     this.#idleTimer.arm(nowMs, this.#options.maxIdleMs);
   }
 
-  /** The sequence is over, and its place goes to the one that has waited longest. */
+  /** The sequence is over. Its place goes to the one that has waited longest. */
   #free(sequence: Sequence): void {
-    this.#sequences.delete(sequence);
+    this.#sequences.delete(sequence.key);
     this.#backlog.delete(sequence);
     this.#idle.delete(sequence);
-    if (this.#live.get(sequence.key) === sequence) this.#live.delete(sequence.key);
+    this.#vacate(sequence);
+  }
+
+  #vacate(sequence: Sequence): void {
     this.#states.drop(sequence);
     sequence.place?.lane.release(sequence);
     for (const next of this.#backlog) {
@@ -280,7 +288,7 @@ export class SequenceScheduler implements Scheduler, Answers {
 
   #takeWaiting(): PendingRequest[] {
     const items: PendingRequest[] = [];
-    for (const sequence of [...this.#sequences]) {
+    for (const sequence of [...this.#sequences.values()]) {
       items.push(...sequence.waiting.splice(0).map(({ item }) => item));
       this.#advance(sequence);
     }

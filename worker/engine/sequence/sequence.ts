@@ -24,11 +24,12 @@ export class SequenceRequest implements OwnBatch {
 }
 
 /**
- * One sequence, from the arrival of its START until its place is given to another. Its requests run one at a time, in the
- * order of their arrival.
+ * One sequence, from the arrival of its START until it gives up its place. Its requests run one at a time, in the order of
+ * their arrival. Where a START comes for an id whose sequence has not ended yet, it begins anew in the same place.
  *
  * It is *in the backlog* without a place, then at a place of a lane for good: *ready* while its first request could run,
- * *running*, or *idle* while it has none. It is *closing* from the arrival of its END on, and takes nothing more.
+ * *running*, or *idle* while it has none. It is *closing* from the arrival of its END on, and takes
+ * nothing more but a START.
  */
 export class Sequence {
   readonly key: string;

@@ -16,6 +16,7 @@ function pending(sequence: number): PendingRequest & { readonly outcomes: unknow
     bytes: 10,
     bundle: '',
     queueVersion: '',
+    worker: '',
     resends: 0,
     queued: false,
     settled: false,

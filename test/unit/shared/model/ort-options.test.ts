@@ -10,6 +10,8 @@ const DEFAULTS = {
   enableCpuMemArena: true,
   enableMemPattern: true,
   exactInt8: true,
+  sessionEntries: {},
+  arenaShrinkage: '',
 };
 
 function parse(text: string) {
@@ -35,7 +37,20 @@ describe('sessionOptionsOf', () => {
     ['enable_mem_arena', '0', { enableCpuMemArena: false }],
     ['enable_mem_pattern', 'false', { enableMemPattern: false }],
     ['session.x64quantprecision', '0', { exactInt8: false }],
-    ['session.use_device_allocator_for_initializers', '0', {}],
+    [
+      'session.use_device_allocator_for_initializers',
+      '0',
+      { sessionEntries: { 'session.use_device_allocator_for_initializers': '0' } },
+    ],
+    [
+      'optimization.enable_gelu_approximation',
+      '1',
+      { sessionEntries: { 'optimization.enable_gelu_approximation': '1' } },
+    ],
+    ['session.intra_op.allow_spinning', '1', { sessionEntries: { 'session.intra_op.allow_spinning': '1' } }],
+    ['memory.enable_memory_arena_shrinkage', 'cpu:0', { arenaShrinkage: 'cpu:0' }],
+    ['memory.enable_memory_arena_shrinkage', '', {}],
+    ['share_session_between_instances', 'true', {}],
     ['something_else', 'x', {}],
   ])('understands %s = %s', (key, value, changed) => {
     const config = parameter(key, value);
@@ -61,10 +76,21 @@ describe('validateOrtOptions', () => {
     ['inter_op_thread_count', '100000', 'expected a number of threads up to 1024, got "100000"'],
     ['execution_mode', '', 'expected one of "0", "1", got ""'],
     ['enable_mem_arena', 'yes', 'expected one of "0", "1", "false", "true", got "yes"'],
-    ['memory.enable_memory_arena_shrinkage', 'cpu:0', 'is not supported yet'],
-    ['session.use_device_allocator_for_initializers', '1', 'is not supported yet'],
+    ['memory.enable_memory_arena_shrinkage', 'gpu:0', 'expected "cpu:0", got "gpu:0"'],
+    ['session.set_denormal_as_zero', '', 'expected a text of 1 to 1024 characters, got 0'],
+    ['session.set_denormals_as_zero', '1', 'is not supported; did you mean "session.set_denormal_as_zero"?'],
+    ['session.optimized_model_filepath', '/x', 'is not supported'],
+    ['memory.something', '1', 'is not supported'],
+    ['ep.context_enable', '1', 'is not supported'],
+    ['share_session_between_instances', 'yes', 'expected one of "0", "1", "false", "true", got "yes"'],
   ])('refuses %s = %j', (key, value, problem) => {
     expect(validateOrtOptions(parameter(key, value))).toEqual([expect.stringContaining(problem)]);
     expect(validateOrtOptions(parameter(key, value))[0]).toContain(`parameter "${key}"`);
+  });
+
+  it('shrinks no arena where there is none', () => {
+    const text = `parameters { key: "memory.enable_memory_arena_shrinkage" value { string_value: "cpu:0" } }
+parameters { key: "enable_mem_arena" value { string_value: "0" } }`;
+    expect(validateOrtOptions(parse(text))).toEqual([expect.stringContaining('enable_mem_arena switches it off')]);
   });
 });

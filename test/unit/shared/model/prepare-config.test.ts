@@ -52,7 +52,10 @@ describe('assertLoadable', () => {
     expect(() => {
       assertLoadable(resolve('instance_group { kind: KIND_GPU }'));
     }).toThrow(
-      new InferError('INVALID_ARGUMENT', 'model "m": instance_group "m_0": kind: KIND_GPU is not supported yet'),
+      new InferError(
+        'INVALID_ARGUMENT',
+        'model "m": instance_group "m_0": kind: KIND_GPU is not supported: models run on the CPU here; set kind: KIND_CPU, or leave kind and gpus out',
+      ),
     );
   });
 });

@@ -22,7 +22,7 @@ describe('fieldOfProblem', () => {
     ['dynamic_batching.preferred_batch_size: expected sizes', 'preferred_batch_size: [ 16 ]'],
     ['dynamic_batching: preserve_ordering does not go with', 'dynamic_batching { preferred_batch_size: [ 16 ] }'],
     ['instance_group "m_0": expected a count', '{ count: 2 }'],
-    ['instance_group "g": kind: KIND_GPU is not supported yet', 'kind: KIND_GPU'],
+    ['instance_group "g": kind: KIND_GPU is not supported: models run on the CPU here', 'kind: KIND_GPU'],
     ['parameter "execution_mode": expected one of', 'string_value: "7"'],
     ['optimization.graph.level: expected 0', 'level: 9'],
     ['instance_group[1].kind: 9 has no meaning', 'kind: KIND_GPU'],

@@ -1,12 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import { InferError } from '../../../../shared/errors.ts';
 import { ModelStats } from '../../../../shared/infer/model-stats.ts';
+import { parseModelConfig } from '../../../../shared/model/parse-config.ts';
 import { silentLogger } from '../../../../shared/runtime/logger.ts';
 import { startMetricsServer } from '../../../../shared/runtime/metrics-server.ts';
 import { createMetricsRegistry } from '../../../../shared/runtime/metrics.ts';
 
-const scrape = (stats: ModelStats[], pending = 0) =>
-  createMetricsRegistry({ stats: () => stats, pending: () => pending }).metrics();
+const scrape = (stats: ModelStats[], pending = 0, histogramLatencies = false) =>
+  createMetricsRegistry({ stats: () => stats, pending: () => pending }, { histogramLatencies }).metrics();
+
+/** Statistics of the model m, whose config says `text`. */
+function statsWith(text: string): ModelStats {
+  const stats = new ModelStats('m', '1');
+  stats.describe(parseModelConfig(text, 'config.pbtxt'));
+  return stats;
+}
 
 const timings = (batchSize: number) =>
   ({
@@ -70,6 +78,44 @@ describe('createMetricsRegistry', () => {
   it('escapes what model names may hold', async () => {
     const text = await scrape([new ModelStats('a"b\\c\nd', '1')]);
     expect(text).toContain('nv_inference_count{model="a\\"b\\\\c\\nd",version="1"} 0');
+  });
+
+  it('puts the tags of a model into the labels of all its metrics', async () => {
+    const stats = statsWith('metric_tags [ { key: "team" value: "x" }, { key: "stage" value: "test" } ]');
+    stats.recordSuccess(1, 50, timings(1));
+    const text = await scrape([stats], 0, true);
+    const tags = '_stage="test",_team="x"';
+    for (const line of [
+      `nv_inference_request_success{${tags},model="m",version="1"} 1`,
+      `nv_inference_request_failure{${tags},model="m",reason="OTHER",version="1"} 0`,
+      `nv_inference_pending_request_count{${tags},model="m",version="1"} 0`,
+      `millrace_batch_size_bucket{${tags},le="+Inf",model="m",version="1"} 1`,
+      `millrace_batch_release_total{${tags},model="m",reason="delay",version="1"} 1`,
+      `nv_inference_first_response_histogram_ms_count{${tags},model="m",version="1"} 1`,
+    ]) {
+      expect(text).toContain(`\n${line}\n`);
+    }
+  });
+
+  it('shows how long first responses took where that is asked for, with the bounds of the model', async () => {
+    const family = 'nv_inference_first_response_histogram_ms';
+    const stats = statsWith(`model_metrics { metric_control { metric_identifier { family: "${family}" }
+      histogram_options { buckets: [ 1, 20 ] } } }`);
+    for (const ms of [0.5, 2, 3, 30]) stats.recordSuccess(1, ms * 1000, timings(1));
+    expect(await scrape([stats])).not.toContain(family);
+    const text = await scrape([stats], 0, true);
+    for (const line of [
+      `# TYPE ${family} histogram`,
+      `${family}_bucket{le="1",model="m",version="1"} 1`,
+      `${family}_bucket{le="20",model="m",version="1"} 3`,
+      `${family}_bucket{le="+Inf",model="m",version="1"} 4`,
+      `${family}_sum{model="m",version="1"} 35.5`,
+      `${family}_count{model="m",version="1"} 4`,
+    ]) {
+      expect(text).toContain(`\n${line}\n`);
+    }
+    stats.describe(parseModelConfig('', 'config.pbtxt'));
+    expect(await scrape([stats], 0, true)).toContain(`\n${family}_bucket{le="5000",model="m",version="1"} 0\n`);
   });
 
   it('has the metrics of the process', async () => {

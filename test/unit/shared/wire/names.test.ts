@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { encodeModelName, isWireId, queueName } from '../../../../shared/wire/names.ts';
+import { encodeModelName, isWireId, queueName, sequenceKey } from '../../../../shared/wire/names.ts';
 
 describe('names in Redis', () => {
   it('keep plain model names as they are', () => {
@@ -16,6 +16,24 @@ describe('names in Redis', () => {
         if (isUtf8(a) && isUtf8(b)) expect(queueName(a) === queueName(b)).toBe(a === b);
       }),
     );
+  });
+
+  it('never give the queue of a worker to a model or a version', () => {
+    const names = [
+      queueName('m'),
+      queueName('m', '1'),
+      queueName('m', '', '1'),
+      queueName('m', '', 'w1'),
+      queueName('m@'),
+    ];
+    expect(new Set(names).size).toBe(names.length);
+    expect(queueName('m', '', 'w1')).toBe('m@@w1');
+  });
+
+  it('take any text as the id of a sequence', () => {
+    const keys = ['n1', 's1', 's*', 's:{x}', 's ', 'sä'].map((key) => sequenceKey('m', key));
+    expect(new Set(keys).size).toBe(keys.length);
+    for (const key of keys) expect(key).toMatch(/^\{millrace\}\.sequence:m:[A-Za-z0-9_-]+$/);
   });
 
   it('refuse empty model names and ones above 255 bytes', () => {

@@ -65,6 +65,8 @@ export class FakeMember implements ServedModel {
 
   relist(): void {}
 
+  reidentify(): void {}
+
   pin(): () => void {
     this.pins += 1;
     return () => {
@@ -120,7 +122,7 @@ export async function startEnsemble(
     '1',
     { names: [], read: () => Promise.reject(new Error('there is none')) },
     new ModelStats('ens', '1'),
-    { clock, deadlines: new DeadlineSweep(clock), maxQueueSize, autoComplete: true },
+    { clock, deadlines: new DeadlineSweep(clock), maxQueueSize, autoComplete: true, identities: false },
     source,
   );
   return {

@@ -1,3 +1,4 @@
+import { InferError } from '../../../../../shared/errors.ts';
 import type { Backend, LoadedModel, LoadOptions, ModelInstance } from '../../../instance/instance.ts';
 import { loadError } from '../ort-error.ts';
 import { tensorTypeName } from '../type-names.ts';
@@ -15,6 +16,7 @@ export function createBindingBackend(): Backend {
 }
 
 async function loadModel(options: LoadOptions): Promise<LoadedModel> {
+  assertPossible(options);
   const first = await startSession(options);
   let unused: SessionThread | undefined = first.thread;
   let closed: Promise<void> | undefined;
@@ -36,6 +38,16 @@ async function startSession(options: LoadOptions): Promise<{ thread: SessionThre
   }
   const text = 'text' in answer ? explain(answer.text) : `unexpected answer ${answer.type}`;
   throw loadError({ code: undefined, text }, options.path);
+}
+
+/** What the package has no way to ask ONNX Runtime for. */
+function assertPossible({ arenaShrinkage, customOpLibraries }: LoadOptions): void {
+  const fields: string[] = [];
+  if (arenaShrinkage !== '') fields.push('parameter "memory.enable_memory_arena_shrinkage"');
+  if (customOpLibraries.length > 0) fields.push('model_operations.op_library_filename');
+  if (fields.length === 0) return;
+  const text = `onnxruntime-node's binding does not support ${fields.join(' and ')}: serve with --onnxruntime-api=c`;
+  throw new InferError('UNIMPLEMENTED', text);
 }
 
 /** The package says only a number for a type that it does not know. */

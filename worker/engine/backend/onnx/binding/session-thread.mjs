@@ -33,10 +33,13 @@ async function load(options) {
   // Failures come back as errors; nothing is to be written to stderr by the library.
   ort.env.logLevel = 'fatal';
   try {
-    const { path, exactInt8, ...rest } = options;
-    const noSpinning = { allow_spinning: '0' };
-    const x64quantprecision = exactInt8 ? '1' : '0';
-    const extra = { session: { intra_op: noSpinning, inter_op: noSpinning, x64quantprecision } };
+    const { path, exactInt8, sessionEntries, arenaShrinkage, customOpLibraries, ...rest } = options;
+    const extra = nested({
+      'session.intra_op.allow_spinning': '0',
+      'session.inter_op.allow_spinning': '0',
+      'session.x64quantprecision': exactInt8 ? '1' : '0',
+      ...sessionEntries,
+    });
     const loaded = await ort.InferenceSession.create(path, { ...rest, extra });
     parentPort.postMessage({ type: 'loaded', inputs: loaded.inputMetadata, outputs: loaded.outputMetadata });
     return loaded;
@@ -44,6 +47,19 @@ async function load(options) {
     parentPort.postMessage({ type: 'failed', text: textOf(error) });
     return undefined;
   }
+}
+
+/** The package joins the names of nested objects with dots. */
+function nested(entries) {
+  const extra = {};
+  for (const [key, value] of Object.entries(entries)) {
+    const names = key.split('.');
+    const last = names.pop();
+    let inside = extra;
+    for (const name of names) inside = inside[name] ??= {};
+    inside[last] = value;
+  }
+  return extra;
 }
 
 async function receive(message) {

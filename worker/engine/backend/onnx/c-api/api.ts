@@ -7,13 +7,23 @@ import { assertOk } from './status.ts';
 export interface Api {
   readonly ort: OrtFunctions;
   readonly copy: Library['copy'];
+  readonly trim: Library['trim'];
   readonly env: Pointer;
   readonly allocator: Pointer;
   readonly cpuMemory: Pointer;
+  /** Sessions have no threads of their own. */
+  readonly sharedThreads: boolean;
+}
+
+/** Threads that all sessions share, as numbers for ONNX Runtime; 0 lets it choose. */
+export interface GlobalThreads {
+  readonly intraOp: number;
+  readonly interOp: number;
 }
 
 /** Only what ends the process is written to stderr by the library itself; everything else comes back as a status. */
 const LOG_FATAL = 4;
+const ENV_NAME = 'millrace';
 const ARENA_ALLOCATOR = 1;
 const DEFAULT_MEMORY = 0;
 
@@ -21,15 +31,31 @@ const DEFAULT_MEMORY = 0;
  * Opens the C API. What it holds lives as long as the process: there is one environment, and sessions refer to it.
  * @throws InferError UNAVAILABLE
  */
-export function openApi(): Api {
-  const { ort, copy } = loadLibrary();
+export function openApi(globalThreads?: GlobalThreads): Api {
+  const { ort, copy, trim } = loadLibrary();
   return {
     ort,
     copy,
-    env: pointerFrom(ort, (out) => ort.CreateEnv(LOG_FATAL, 'millrace', out)),
+    trim,
+    env: globalThreads
+      ? createSharedEnv(ort, globalThreads)
+      : pointerFrom(ort, (out) => ort.CreateEnv(LOG_FATAL, ENV_NAME, out)),
     allocator: pointerFrom(ort, (out) => ort.GetAllocatorWithDefaultOptions(out)),
     cpuMemory: pointerFrom(ort, (out) => ort.CreateCpuMemoryInfo(ARENA_ALLOCATOR, DEFAULT_MEMORY, out)),
+    sharedThreads: globalThreads !== undefined,
   };
+}
+
+function createSharedEnv(ort: OrtFunctions, { intraOp, interOp }: GlobalThreads): Pointer {
+  const threading = pointerFrom(ort, (out) => ort.CreateThreadingOptions(out));
+  try {
+    assertOk(ort, ort.SetGlobalIntraOpNumThreads(threading, intraOp));
+    assertOk(ort, ort.SetGlobalInterOpNumThreads(threading, interOp));
+    assertOk(ort, ort.SetGlobalSpinControl(threading, 0)); // as in sessions with threads of their own
+    return pointerFrom(ort, (out) => ort.CreateEnvWithGlobalThreadPools(LOG_FATAL, ENV_NAME, threading, out));
+  } finally {
+    ort.ReleaseThreadingOptions(threading);
+  }
 }
 
 /** The pointer that a call writes. Not for the hot path. @throws OrtCallError */

@@ -1,6 +1,6 @@
 import type { Backend, LoadedModel, LoadOptions } from '../../../instance/instance.ts';
 import { loadError } from '../ort-error.ts';
-import { openApi, type Api } from './api.ts';
+import { openApi, type Api, type GlobalThreads } from './api.ts';
 import { bindGraph } from './bound-graph.ts';
 import { CApiInstance, type SharedSession } from './c-api-instance.ts';
 import type { Pointer } from './functions.ts';
@@ -12,10 +12,11 @@ import { failureOf } from './status.ts';
  * ONNX Runtime through its C API: loads, runs and frees on threads of libuv's pool, so the event loop never waits. All
  * instances of a model share one session, that is one copy of the weights. `process.exit()` waits for the pool's threads,
  * so for runs under way: stop them first, or they decide when the process ends.
+ * @param globalThreads what all sessions share instead of having threads of their own; the first backend of a process decides
  * @throws InferError UNAVAILABLE when the library cannot be loaded on this platform.
  */
-export function createCApiBackend(): Backend {
-  const api = openApi();
+export function createCApiBackend(globalThreads?: GlobalThreads): Backend {
+  const api = openApi(globalThreads);
   return { load: (options) => loadModel(api, options) };
 }
 
@@ -27,15 +28,15 @@ async function loadModel(api: Api, options: LoadOptions): Promise<LoadedModel> {
     throw loadError(failureOf(error), options.path);
   }
   try {
-    return loadedModel(api, session, readGraph(api, session));
+    return loadedModel(api, session, readGraph(api, session), options.arenaShrinkage);
   } catch (error) {
     await closeSession(api, session);
     throw loadError(failureOf(error), options.path);
   }
 }
 
-function loadedModel(api: Api, pointer: Pointer, graph: SessionGraph): LoadedModel {
-  const session: SharedSession = { api, pointer, graph: bindGraph(graph), shapesDiffer: false };
+function loadedModel(api: Api, pointer: Pointer, graph: SessionGraph, arenaShrinkage: string): LoadedModel {
+  const session: SharedSession = { api, pointer, graph: bindGraph(graph), arenaShrinkage, shapesDiffer: false };
   let closed: Promise<void> | undefined;
   return {
     ...graph,

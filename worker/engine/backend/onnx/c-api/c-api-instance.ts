@@ -14,6 +14,8 @@ export interface SharedSession {
   readonly api: Api;
   readonly pointer: Pointer;
   readonly graph: BoundGraph;
+  /** Memory arenas that shrink after every run; '' for none. */
+  readonly arenaShrinkage: string;
   /** True once the model gave another shape than its file declares; the library allocates all outputs from then on. */
   shapesDiffer: boolean;
 }
@@ -33,6 +35,9 @@ export class CApiInstance implements ModelInstance {
     this.#session = session;
     this.#frame = new RunFrame(api, session.pointer, session.graph);
     this.#runOptions = pointerFrom(api.ort, (out) => api.ort.CreateRunOptions(out));
+    if (session.arenaShrinkage !== '') {
+      assertOk(api.ort, api.ort.AddRunConfigEntry(this.#runOptions, ARENA_SHRINKAGE, session.arenaShrinkage));
+    }
   }
 
   run(inputs: readonly Tensor[], outputs: readonly string[]): Run {
@@ -111,6 +116,8 @@ export class CApiInstance implements ModelInstance {
     else run?.reject(error instanceof InferError ? error : runError(failureOf(error), false));
   }
 }
+
+const ARENA_SHRINKAGE = 'memory.enable_memory_arena_shrinkage';
 
 /** How ONNX Runtime says that an output does not fit the memory that it was given. */
 const SHAPE_DIFFERS = /pre-allocated output|shape verification failed/i;

@@ -22,6 +22,12 @@ export interface OrtFunctions {
   readonly ReleaseStatus: (status: Pointer) => void;
 
   readonly CreateEnv: (logLevel: number, id: string, out: Memory) => Status;
+  readonly CreateEnvWithGlobalThreadPools: (logLevel: number, id: string, threading: Pointer, out: Memory) => Status;
+  readonly CreateThreadingOptions: (out: Memory) => Status;
+  readonly ReleaseThreadingOptions: (threading: Pointer) => void;
+  readonly SetGlobalIntraOpNumThreads: (threading: Pointer, threads: number) => Status;
+  readonly SetGlobalInterOpNumThreads: (threading: Pointer, threads: number) => Status;
+  readonly SetGlobalSpinControl: (threading: Pointer, allowSpinning: number) => Status;
   readonly GetAllocatorWithDefaultOptions: (out: Memory) => Status;
   readonly AllocatorFree: (allocator: Pointer, memory: Pointer) => Status;
   readonly CreateCpuMemoryInfo: (allocatorKind: number, memoryKind: number, out: Memory) => Status;
@@ -34,6 +40,8 @@ export interface OrtFunctions {
   readonly SetInterOpNumThreads: (options: Pointer, threads: number) => Status;
   readonly DisableMemPattern: (options: Pointer) => Status;
   readonly DisableCpuMemArena: (options: Pointer) => Status;
+  readonly DisablePerSessionThreads: (options: Pointer) => Status;
+  readonly RegisterCustomOpsLibrary_V2: (options: Pointer, path: string) => Status;
   readonly AddSessionConfigEntry: (options: Pointer, key: string, value: string) => Status;
   readonly CreateSession: Threaded<[env: Pointer, path: string, options: Pointer, out: Memory]>;
   readonly ReleaseSession: Threaded<[session: Pointer]>;
@@ -97,6 +105,7 @@ export interface OrtFunctions {
 
   readonly CreateRunOptions: (out: Memory) => Status;
   readonly ReleaseRunOptions: (options: Pointer) => void;
+  readonly AddRunConfigEntry: (options: Pointer, key: string, value: string) => Status;
   readonly RunOptionsSetTerminate: (options: Pointer) => Status;
   readonly RunOptionsUnsetTerminate: (options: Pointer) => Status;
   readonly Run: Threaded<
@@ -170,6 +179,15 @@ export const SLOTS: Readonly<
   ReleaseTypeInfo: [98, 'void', [P]],
   ReleaseTensorTypeAndShapeInfo: [99, 'void', [P]],
   ReleaseSessionOptions: [100, 'void', [P]],
+  CreateEnvWithGlobalThreadPools: [119, P, ['int', 'str', P, P]],
+  DisablePerSessionThreads: [120, P, [P]],
+  CreateThreadingOptions: [121, P, [P]],
+  ReleaseThreadingOptions: [122, 'void', [P]],
   AddSessionConfigEntry: [130, P, [P, 'str', 'str']],
+  SetGlobalIntraOpNumThreads: [147, P, [P, 'int']],
+  SetGlobalInterOpNumThreads: [148, P, [P, 'int']],
+  SetGlobalSpinControl: [149, P, [P, 'int']],
+  AddRunConfigEntry: [165, P, [P, 'str', 'str']],
+  RegisterCustomOpsLibrary_V2: [228, P, [P, PATH]],
   GetResizedStringTensorElementBuffer: [252, P, [P, 'size_t', 'size_t', P]],
 };

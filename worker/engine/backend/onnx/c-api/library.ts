@@ -9,6 +9,8 @@ import { applyKoffiSettings } from './koffi-settings.ts';
 export interface Library {
   readonly ort: OrtFunctions;
   readonly copy: (target: Memory, source: Memory, byteLength: number) => void;
+  /** Gives memory that was freed back to the system, where the C library can be asked to. */
+  readonly trim: () => Promise<void>;
 }
 
 /**
@@ -26,7 +28,7 @@ export function loadLibrary(): Library {
   try {
     applyKoffiSettings();
     const library = keep(koffi.load(libraryPath()));
-    return { ort: functionsOf(library), copy: loadMemoryCopy() };
+    return { ort: functionsOf(library), copy: loadMemoryCopy(), trim: loadTrim() };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new InferError('UNAVAILABLE', `ONNX Runtime's library could not be loaded: ${withoutPaths(reason)}`, {
@@ -65,6 +67,21 @@ function functionsOf(library: LibraryHandle): OrtFunctions {
 function loadMemoryCopy(): Library['copy'] {
   const library = keep(koffi.load(process.platform === 'win32' ? 'ntdll.dll' : null));
   return library.func('memcpy', 'void *', ['void *', 'void *', 'size_t']) as Library['copy']; // its C signature
+}
+
+/** malloc_trim is glibc's own; others give back by themselves, or cannot be asked. */
+function loadTrim(): Library['trim'] {
+  if (process.platform !== 'linux') return () => Promise.resolve();
+  let trim: { async(pad: number, done: () => void): void };
+  try {
+    trim = keep(koffi.load(null)).func('malloc_trim', 'int', ['size_t']) as typeof trim; // its C signature
+  } catch {
+    return () => Promise.resolve(); // musl
+  }
+  return () =>
+    new Promise((resolve) => {
+      trim.async(0, () => resolve());
+    });
 }
 
 function keep(library: LibraryHandle): LibraryHandle {

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import type { LoadOptions } from '../../../instance/instance.ts';
 import { pointerFrom, type Api } from './api.ts';
 import type { OrtFunctions, Pointer } from './functions.ts';
@@ -11,7 +12,7 @@ export async function openSession(api: Api, options: LoadOptions): Promise<Point
   const { ort } = api;
   const sessionOptions = pointerFrom(ort, (out) => ort.CreateSessionOptions(out));
   try {
-    applyOptions(ort, sessionOptions, options);
+    applyOptions(api, sessionOptions, options);
     const out = new BigUint64Array(1);
     await new Promise<void>((resolve, reject) => {
       ort.CreateSession.async(api.env, options.path, sessionOptions, out, (error, status) => {
@@ -34,11 +35,16 @@ export async function closeSession(api: Api, session: Pointer): Promise<void> {
       else resolve();
     });
   });
+  await api.trim(); // its weights lie among what others hold, and the C library alone would keep the gaps
 }
 
-function applyOptions(ort: OrtFunctions, sessionOptions: Pointer, options: LoadOptions): void {
-  assertOk(ort, ort.SetIntraOpNumThreads(sessionOptions, options.intraOpNumThreads));
-  assertOk(ort, ort.SetInterOpNumThreads(sessionOptions, options.interOpNumThreads));
+function applyOptions({ ort, sharedThreads }: Api, sessionOptions: Pointer, options: LoadOptions): void {
+  if (sharedThreads) {
+    assertOk(ort, ort.DisablePerSessionThreads(sessionOptions));
+  } else {
+    assertOk(ort, ort.SetIntraOpNumThreads(sessionOptions, options.intraOpNumThreads));
+    assertOk(ort, ort.SetInterOpNumThreads(sessionOptions, options.interOpNumThreads));
+  }
   assertOk(ort, ort.SetSessionExecutionMode(sessionOptions, EXECUTION_MODES[options.executionMode]));
   assertOk(ort, ort.SetSessionGraphOptimizationLevel(sessionOptions, GRAPH_LEVELS[options.graphOptimizationLevel]));
   if (!options.enableCpuMemArena) assertOk(ort, ort.DisableCpuMemArena(sessionOptions));
@@ -47,4 +53,16 @@ function applyOptions(ort: OrtFunctions, sessionOptions: Pointer, options: LoadO
   // Threads that spin while they wait for work cost five times the CPU of a run at a paced load.
   assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, 'session.intra_op.allow_spinning', '0'));
   assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, 'session.inter_op.allow_spinning', '0'));
+  for (const [key, value] of Object.entries(options.sessionEntries)) {
+    assertOk(ort, ort.AddSessionConfigEntry(sessionOptions, key, value));
+  }
+  for (const library of options.customOpLibraries) registerOperators(ort, sessionOptions, library);
+}
+
+/** The library stays loaded as long as the session. @throws OrtCallError whose text has no path */
+function registerOperators(ort: OrtFunctions, sessionOptions: Pointer, library: string): void {
+  const status = ort.RegisterCustomOpsLibrary_V2(sessionOptions, library);
+  if (status === null) return;
+  const { code, text } = takeFailure(ort, status);
+  throw new OrtCallError({ code, text: text.replaceAll(library, basename(library)) });
 }
