@@ -10,7 +10,18 @@ const zones = [
 ];
 
 export default tseslint.config(
-  { ignores: ['dist', 'node_modules', 'shared/proto/generated', 'examples/models', '.cache', '.venv*', 'coverage'] },
+  {
+    ignores: [
+      '.dist-*/**',
+      'dist',
+      'node_modules',
+      'shared/proto/generated',
+      'examples/models',
+      '.cache',
+      '.venv*',
+      'coverage',
+    ],
+  },
   {
     files: ['**/*.ts'],
     extends: [...tseslint.configs.strictTypeChecked],

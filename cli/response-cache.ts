@@ -28,3 +28,12 @@ export function addCacheMetrics(registry: Registry, store: ResponseStore, dispat
     },
   });
 }
+
+/** Without a cache `response_cache` in a config is a wish that nobody grants, and that is said. */
+export function warnWithoutCache({ catalog }: Pick<MeasuredDispatcher, 'catalog'>, logger: Logger): void {
+  for (const { name, version, state } of catalog.list()) {
+    if (state !== 'READY' || version === undefined) continue;
+    if (catalog.resolve(name, version).config.responseCache?.enable !== true) continue;
+    logger.warn({ model: name, version }, 'response_cache does nothing without --cache-config');
+  }
+}

@@ -11,7 +11,7 @@ import { loggerOf } from '../logger.ts';
 import { parseMetricsConfig } from '../metrics-config.ts';
 import { preprocessorOf } from '../preprocessor-of.ts';
 import { parseCacheConfig } from '../../producer/service/cache/cache-settings.ts';
-import { addCacheMetrics, createResponseStore } from '../response-cache.ts';
+import { addCacheMetrics, createResponseStore, warnWithoutCache } from '../response-cache.ts';
 import { createProtocols, protocolRulesOf } from '../protocols.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
@@ -23,6 +23,7 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
   const metricsOptions = parseMetricsConfig(settings.metricsConfig);
   const logger = loggerOf(settings);
   const engine = await loadEngine(settings, logger, cache !== undefined);
+  if (!cache) warnWithoutCache(engine, logger);
   const responseStore = cache && (await createResponseStore(cache, logger));
   const preprocessor = preprocessorOf(settings, logger);
   const protocols = createProtocols(settings, {

@@ -34,7 +34,7 @@ export interface ReadyModel {
    * Stands for what the model computes: equal for equal files and configs on any machine, another one when either has
    * changed. Only where answers may be kept (`response_cache`), since it takes reading all files.
    */
-  readonly identity?: string;
+  readonly identity?: string | undefined;
 }
 
 /** The small text files beside config.pbtxt that describe preprocessing: preprocessor_config.json, tokenizer.json, … */

@@ -25,13 +25,16 @@ export function registerTrafficMetrics(registry: Registry, source: TrafficMetric
     'Number of requests without a version by the version that a traffic rule chose',
     () => each(source.requests(), ({ count }, labels) => [{ labels, value: count }]),
   );
-  counter('millrace_shadow_requests_total', 'Number of copies of requests by what came of comparing their answers', () =>
-    each(source.shadows(), ({ same, different, errors, skipped }, { model, version }) =>
-      Object.entries({ same, different, error: errors, skipped }).map(([result, value]) => ({
-        labels: { model, result, version },
-        value,
-      })),
-    ),
+  counter(
+    'millrace_shadow_requests_total',
+    'Number of copies of requests by what came of comparing their answers',
+    () =>
+      each(source.shadows(), ({ same, different, errors, skipped }, { model, version }) =>
+        Object.entries({ same, different, error: errors, skipped }).map(([result, value]) => ({
+          labels: { model, result, version },
+          value,
+        })),
+      ),
   );
   counter('millrace_shadow_duration_us', 'Cumulative duration of copies that were answered, in microseconds', () =>
     each(source.shadows(), ({ shadowUs }, labels) => [{ labels, value: Math.floor(shadowUs) }]),

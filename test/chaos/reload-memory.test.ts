@@ -30,9 +30,9 @@ afterAll(async () => {
 test(`memory after ${RELOADS} reloads of a model of 4 MiB is within ${LIMIT * 100} % of that after ${EARLY}`, async () => {
   for (let i = 0; i < WARM_UP; i += 1) await ask();
   let early = 0;
-  let over = false;
+  const reloading = { over: false };
   const client = (async () => {
-    while (!over) expect(await ask()).toBe(200);
+    while (!reloading.over) expect(await ask()).toBe(200);
   })();
   for (let reload = 1; reload <= RELOADS; reload += 1) {
     writeVersion(reload);
@@ -40,7 +40,7 @@ test(`memory after ${RELOADS} reloads of a model of 4 MiB is within ${LIMIT * 10
     expect(answer.status, await answer.text()).toBe(200);
     if (reload === EARLY) early = await nativeMiB();
   }
-  over = true;
+  reloading.over = true;
   await client;
   const late = await nativeMiB();
   expect(late / early, `MiB: ${early} and ${late}`).toBeLessThan(1 + LIMIT);

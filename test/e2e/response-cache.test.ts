@@ -36,7 +36,11 @@ test.each([
     expect(await ask(server.url, 'b')).toBe((await ask(server.url, 'a')).replace('"a"', '"b"'));
     await ask(server.url, 'a', 'plain');
     const stats = (await (await fetch(`${server.url}/v2/models/m/stats`)).json()) as {
-      model_stats: { inference_count: number; execution_count: number; inference_stats: Record<string, { count: number }> }[];
+      model_stats: {
+        inference_count: number;
+        execution_count: number;
+        inference_stats: Record<string, { count: number }>;
+      }[];
     };
     const { inference_count: inferences, inference_stats: counts } = stats.model_stats[0]!;
     const countOf = (name: string) => counts[name]!.count;
@@ -64,6 +68,8 @@ test('without --cache-config nothing is kept, and no metric says otherwise', asy
     const page = await (await fetch(server.metricsUrl)).text();
     expect(page).toContain('nv_inference_exec_count{model="m",version="1"} 2');
     expect(page).not.toContain('cache');
+    const warnings = server.stderr().match(/response_cache does nothing without --cache-config/g);
+    expect(warnings).toHaveLength(1);
   } finally {
     await server.stop();
   }

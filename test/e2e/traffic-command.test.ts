@@ -100,7 +100,9 @@ test('beyond loopback the traffic is shown, and changed only with a header', asy
     expect((await traffic(server.url, 'm')).code).toBe(0);
     for (const change of ['1=100', '--clear']) {
       const { code, stderr } = await traffic(server.url, 'm', change);
-      expect(stderr).toMatch(/the traffic of 'm' cannot be changed here: beyond loopback it needs --http-restricted-api/);
+      expect(stderr).toMatch(
+        /the traffic of 'm' cannot be changed here: beyond loopback it needs --http-restricted-api/,
+      );
       expect(code).toBe(1);
     }
   } finally {

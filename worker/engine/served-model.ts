@@ -76,8 +76,7 @@ class PinnedModel implements ServedModel {
   }
 
   reidentify(identity: string | undefined): void {
-    const { identity: _before, ...rest } = this.#ready;
-    this.#ready = identity === undefined ? rest : { ...rest, identity };
+    this.#ready = { ...this.#ready, identity };
   }
 
   pin(): () => void {

@@ -88,7 +88,9 @@ function printShadow({ shadow }: TrafficView, output: Output): void {
   if (!shadow) return;
   const { version, percent, same, different, errors, skipped } = shadow;
   const part = percent === 100 ? 'all requests' : `${percent}% of the requests`;
-  output.line(`version ${version} gets copies of ${part}: ${same} same, ${different} different, ${errors} failed, ${skipped} skipped`);
+  output.line(
+    `version ${version} gets copies of ${part}: ${same} same, ${different} different, ${errors} failed, ${skipped} skipped`,
+  );
   const { largest_difference: largest, shadow_us: shadowUs, served_us: servedUs } = shadow;
   if (shadowUs === null || servedUs === null) return;
   const difference = largest === null ? 'answers of another form' : `largest difference ${largest.toPrecision(3)}`;

@@ -120,7 +120,8 @@ export class Flight {
 
   /** Until now the leader did, as its own. */
   #watchDeadline(call: Call): void {
-    const end = () => call.cancel(new InferError('DEADLINE_EXCEEDED', 'the deadline of the first such request is over'));
+    const end = () =>
+      call.cancel(new InferError('DEADLINE_EXCEEDED', 'the deadline of the first such request is over'));
     const leftMs = call.deadlineMs - this.#clock.now();
     if (leftMs <= 0) end();
     else if (leftMs <= MAX_TIMER_MS) this.#stopTimer = this.#clock.setTimer(end, leftMs);

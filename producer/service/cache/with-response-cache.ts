@@ -30,11 +30,17 @@ export function withResponseCache(options: ResponseCacheOptions, next: InferFn):
   };
 }
 
-/** undefined for one whose answers are not kept, or that cannot be called, which `next` says better. */
-function keptModel(catalog: Pick<ModelCatalog, 'resolve'>, { model, version }: InferRequest): ReadyModel | undefined {
+/** More are not hashed, which takes the event loop about a millisecond per MiB: the neighbours would wait. */
+const MAX_INPUT_BYTES = 16 * 1024 * 1024;
+
+/** undefined where answers are not kept, and for a model that cannot be called, which `next` says better. */
+function keptModel(catalog: Pick<ModelCatalog, 'resolve'>, request: InferRequest): ReadyModel | undefined {
   try {
-    const ready = catalog.resolve(model, version);
-    return ready.identity === undefined ? undefined : ready;
+    const ready = catalog.resolve(request.model, request.version);
+    if (ready.identity === undefined) return undefined;
+    let byteLength = 0;
+    for (const { data } of request.inputs) byteLength += data.byteLength;
+    return byteLength > MAX_INPUT_BYTES ? undefined : ready;
   } catch {
     return undefined;
   }
@@ -71,7 +77,12 @@ class ResponseCache {
     return answer.response;
   }
 
-  #open(model: ReadyModel, key: string, found: Promise<InferResponse | undefined> | undefined, lookupMs: number): Flight {
+  #open(
+    model: ReadyModel,
+    key: string,
+    found: Promise<InferResponse | undefined> | undefined,
+    lookupMs: number,
+  ): Flight {
     let lookup = found;
     const find = async (request: InferRequest, call: Call): Promise<Answer> => {
       const { clock } = this.#options;

@@ -14,7 +14,9 @@ export function differenceOf(a: readonly Tensor[], b: readonly Tensor[]): number
 }
 
 function sameForm(a: Tensor, b: Tensor): boolean {
-  return a.datatype === b.datatype && a.shape.length === b.shape.length && a.shape.every((dim, i) => dim === b.shape[i]);
+  return (
+    a.datatype === b.datatype && a.shape.length === b.shape.length && a.shape.every((dim, i) => dim === b.shape[i])
+  );
 }
 
 function differenceOfData(a: Tensor, b: Tensor): number {

@@ -23,6 +23,7 @@ export function noShadowCounts(): ShadowCounts {
 export function countComparison(counts: ShadowCounts, difference: number, tolerance: number): void {
   if (difference <= tolerance) counts.same += 1;
   else counts.different += 1;
-  if (difference === Infinity) counts.largestDifference = -1; // JSON has no Infinity
+  if (difference === Infinity)
+    counts.largestDifference = -1; // JSON has no Infinity
   else if (counts.largestDifference !== -1) counts.largestDifference = Math.max(counts.largestDifference, difference);
 }

@@ -219,7 +219,7 @@ function countsAsFailure(error: unknown, keyed: boolean): boolean {
 
 function ofVersion<T>(counts: Map<string, Map<string, T>>, model: string, version: string, create: () => T): T {
   let versions = counts.get(model);
-  if (!versions) counts.set(model, (versions = new Map()));
+  if (!versions) counts.set(model, (versions = new Map<string, T>()));
   let known = versions.get(version);
   if (known === undefined) versions.set(version, (known = create()));
   return known;

@@ -30,34 +30,29 @@ export class Opened {
 
 /** Services over an engine in this process. */
 export async function startServe(opened: Opened, repository: string, responseStore: ResponseStore) {
-  const { engine, close } = await startEngine([repository], {
-    controlMode: 'explicit',
-    loadAtStart: ['*'],
-    identities: true,
-  });
-  opened.add(close);
+  const engine = await startRealEngine(opened, repository);
   return { engine, services: servicesOf(engine, responseStore) };
 }
 
 /** A worker with a real engine over a repository of its own. */
 export async function startWorker(opened: Opened, redis: RedisServer, repository: string): Promise<Engine> {
   mkdirSync(repository, { recursive: true });
-  const { engine, close } = await startEngine([repository], {
-    controlMode: 'explicit',
-    loadAtStart: ['*'],
-    identities: true,
-  });
+  const engine = await startRealEngine(opened, repository);
   const { infer, catalog, control } = engine;
   const consumer = await createConsumer({
     redisUrl: redis.url,
     engine: { infer, catalog, control, takeTurns: (turns) => engine.takeTurns(turns) },
     logger: silentLogger,
   });
-  opened.add(async () => {
-    await consumer.close(5000);
-    await close();
-  });
+  opened.add(() => consumer.close(5000));
   return engine;
+}
+
+/** All models of the repository, to be loaded and unloaded at will. */
+export async function startRealEngine(opened: Opened, repository: string, identities = true): Promise<Engine> {
+  const started = await startEngine([repository], { controlMode: 'explicit', loadAtStart: ['*'], identities });
+  opened.add(() => started.close());
+  return started.engine;
 }
 
 /** Services over the queue. */

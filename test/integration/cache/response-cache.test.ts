@@ -28,10 +28,10 @@ const serve = () => startServe(opened, folder.path, new LocalStore(1_000_000));
 
 /** The different answers that came while a change was under way. */
 async function askWhile(services: Services, change: Promise<void>): Promise<ReadonlySet<number | undefined>> {
-  let over = false;
-  const end = change.finally(() => (over = true));
+  const state = { over: false };
+  const end = change.finally(() => (state.over = true));
   const seen = new Set<number | undefined>();
-  while (!over) {
+  while (!state.over) {
     seen.add(await ask(services, 0));
     await new Promise((resolve) => setImmediate(resolve)); // a hit alone gives nobody else a turn
   }

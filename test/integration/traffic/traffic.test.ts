@@ -12,8 +12,8 @@ import { trafficRuleOfJson } from '../../../shared/traffic/traffic-json.ts';
 import { writeAddModel, writeAddVersion } from '../../support/add-model.ts';
 import { writeModel } from '../../support/onnx/model.ts';
 import { type RedisServer, startRedis, until } from '../../support/redis.ts';
-import { modelDir, Opened, startWorker } from '../cache/kit.ts';
-import { f32, floatsOf, startEngine, temporaryFolder } from '../engine/kit.ts';
+import { modelDir, Opened, startRealEngine, startWorker } from '../cache/kit.ts';
+import { f32, floatsOf, temporaryFolder } from '../engine/kit.ts';
 
 const ALL_VERSIONS = 'version_policy { all { } }';
 
@@ -35,12 +35,7 @@ function servicesOver(options: Pick<ServicesOptions, 'dispatcher' | 'trafficStor
 }
 
 async function serve(responseStore?: LocalStore) {
-  const { engine, close } = await startEngine([folder.path], {
-    controlMode: 'explicit',
-    loadAtStart: ['*'],
-    identities: responseStore !== undefined,
-  });
-  opened.add(close);
+  const engine = await startRealEngine(opened, folder.path, responseStore !== undefined);
   return { engine, services: servicesOver({ dispatcher: engine, responseStore }) };
 }
 
@@ -148,15 +143,15 @@ describe('in one process', () => {
       output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [-1] }],
       version_policy: { specific: { versions: [1] } },
     });
-    let over = false;
+    const state = { over: false };
     const changes = (async () => {
       for (let i = 0; i < 5; i += 1) {
         await engine.control.load('m', { config: without });
         await engine.control.load('m');
       }
-    })().finally(() => (over = true));
+    })().finally(() => (state.over = true));
     const counts: Record<string, number> = {};
-    while (!over) {
+    while (!state.over) {
       const answers = await Promise.all(Array.from({ length: 8 }, () => ask(services)));
       for (const { version, value } of answers) {
         expect(value).toBe(Number(version));

@@ -205,7 +205,15 @@ export class EnsembleRun implements OwnBatch, GateWaiter {
       release: 'direct',
     } as const;
     const { name: model, version } = ready;
-    const response = { model, version, outputs, parameters: NO_PARAMETERS, timings, steps: this.#steps, identity: this.#identity() };
+    const response = {
+      model,
+      version,
+      outputs,
+      parameters: NO_PARAMETERS,
+      timings,
+      steps: this.#steps,
+      identity: this.#identity(),
+    };
     this.#over();
     open.succeed(this.#item, response, clock.now());
   }

@@ -15,7 +15,7 @@ import { ModelMemory } from './model-memory.ts';
 import { assertInside, assertNoLibraries, parseConfigOverride, writeTemporaryFolder } from './model-override.ts';
 import { type LoadedSource, planLoad } from './plan-load.ts';
 import { newestVersion, readConfig, readModelFolder, type ReadOptions } from './read-model-folder.ts';
-import { type ModelFolder, scanRepositories } from './scan-repositories.ts';
+import { scanRepositories } from './scan-repositories.ts';
 import { WorkLine } from './work-line.ts';
 
 /** Who may change models and when: nobody after the start, the repository itself, or whoever calls the control API. */

@@ -121,10 +121,7 @@ describe('a rule in a config', () => {
     [{ traffic: '1=50%' }, 'parameter "traffic": the shares add up to 50, expected 100'],
     [{ traffic_shadow: 'x' }, 'parameter "traffic_shadow": expected VERSION or VERSION=PERCENT, got "x"'],
     [{ traffic_fallback: 'maybe' }, 'parameter "traffic_fallback": expected "true" or "false", got "maybe"'],
-    [
-      { traffic_shadow_tolerance: '1' },
-      'parameter "traffic_shadow_tolerance" means nothing without "traffic_shadow"',
-    ],
+    [{ traffic_shadow_tolerance: '1' }, 'parameter "traffic_shadow_tolerance" means nothing without "traffic_shadow"'],
     [
       { traffic_shadow: '2', traffic_shadow_tolerance: 'small' },
       'parameter "traffic_shadow": expected a tolerance of 0 or more, got NaN',

@@ -85,6 +85,7 @@ describe('metadata', () => {
       version: '0.0.0-test',
       extensions: [
         'classification',
+        'sequence',
         'model_repository',
         'schedule_policy',
         'model_configuration',

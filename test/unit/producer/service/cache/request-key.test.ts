@@ -38,7 +38,9 @@ describe('the key of a request', () => {
     expect(requestKey(MODEL, request({ id: 'other', version: '1' }))).toBe(key);
     expect(requestKey(MODEL, request({ outputs: ['z', 'y'] }))).toBe(key);
     expect(requestKey(MODEL, request({ inputs: [input({ data: Buffer.from([1, 2, 3, 4]) })] }))).toBe(key);
-    expect(requestKey(MODEL, request({ inputs: pair }))).toBe(requestKey(MODEL, request({ inputs: pair.toReversed() })));
+    expect(requestKey(MODEL, request({ inputs: pair }))).toBe(
+      requestKey(MODEL, request({ inputs: pair.toReversed() })),
+    );
   });
 
   it.each<[string, Partial<InferRequest>]>([
@@ -83,6 +85,8 @@ describe('the key of a request', () => {
     expect(requestKey(seeing, request({ parameters: { mode: 1 } }))).not.toBe(
       requestKey(seeing, request({ parameters: { mode: '1' } })),
     );
-    expect(requestKey(seeing, request({ parameters: { priority: 1, timeout: 5 } }))).toBe(requestKey(seeing, request()));
+    expect(requestKey(seeing, request({ parameters: { priority: 1, timeout: 5 } }))).toBe(
+      requestKey(seeing, request()),
+    );
   });
 });

@@ -36,12 +36,26 @@ describe('shares of requests', () => {
   });
 
   it('may be thousandths of a percent', () => {
-    const counts = countTurns(new ShareTurns(new Map([['1', 99.995], ['2', 0.005]])), 100_000);
+    const counts = countTurns(
+      new ShareTurns(
+        new Map([
+          ['1', 99.995],
+          ['2', 0.005],
+        ]),
+      ),
+      100_000,
+    );
     expect(counts).toEqual({ 1: 99_995, 2: 5 });
   });
 
   it('go to the others while a version cannot be used, and come back after', () => {
-    const turns = new ShareTurns(new Map([['1', 50], ['2', 30], ['3', 20]]));
+    const turns = new ShareTurns(
+      new Map([
+        ['1', 50],
+        ['2', 30],
+        ['3', 20],
+      ]),
+    );
     countTurns(turns, 37);
     const counts = countTurns(turns, 700, (version) => version !== '2');
     expect(counts[2]).toBeUndefined();
@@ -51,7 +65,12 @@ describe('shares of requests', () => {
   });
 
   it('are nobody’s when no version with a share can be used', () => {
-    const turns = new ShareTurns(new Map([['1', 100], ['2', 0]]));
+    const turns = new ShareTurns(
+      new Map([
+        ['1', 100],
+        ['2', 0],
+      ]),
+    );
     expect(turns.next((version) => version === '2')).toBeUndefined();
     expect(turns.ofKey('a', (version) => version === '2')).toBeUndefined();
     expect(new ShareTurns(new Map()).next(all)).toBeUndefined();
@@ -62,7 +81,10 @@ describe('keys', () => {
   const keys = Array.from({ length: 20_000 }, (_, i) => `user-${i}`);
 
   it('get the same version each time, in any process', () => {
-    const shares = new Map([['1', 80], ['2', 20]]);
+    const shares = new Map([
+      ['1', 80],
+      ['2', 20],
+    ]);
     const [one, other] = [new ShareTurns(shares), new ShareTurns(shares)];
     for (const key of keys.slice(0, 500)) {
       one.next(all);
@@ -71,7 +93,13 @@ describe('keys', () => {
   });
 
   it('are spread by the shares', () => {
-    const turns = new ShareTurns(new Map([['1', 70], ['2', 25], ['3', 5]]));
+    const turns = new ShareTurns(
+      new Map([
+        ['1', 70],
+        ['2', 25],
+        ['3', 5],
+      ]),
+    );
     const counts = { 1: 0, 2: 0, 3: 0 } as Record<string, number>;
     for (const key of keys) counts[turns.ofKey(key, all)!]! += 1;
     expect(counts[1]! / keys.length).toBeCloseTo(0.7, 1);
@@ -80,13 +108,29 @@ describe('keys', () => {
   });
 
   it('move only from the versions that lose shares', () => {
-    const before = new ShareTurns(new Map([['1', 95], ['2', 5]]));
-    const after = new ShareTurns(new Map([['1', 90], ['2', 10]]));
+    const before = new ShareTurns(
+      new Map([
+        ['1', 95],
+        ['2', 5],
+      ]),
+    );
+    const after = new ShareTurns(
+      new Map([
+        ['1', 90],
+        ['2', 10],
+      ]),
+    );
     for (const key of keys) if (before.ofKey(key, all) === '2') expect(after.ofKey(key, all)).toBe('2');
   });
 
   it('stay where they are when another version cannot be used', () => {
-    const turns = new ShareTurns(new Map([['1', 40], ['2', 30], ['3', 30]]));
+    const turns = new ShareTurns(
+      new Map([
+        ['1', 40],
+        ['2', 30],
+        ['3', 30],
+      ]),
+    );
     const moved = { 1: 0, 3: 0 } as Record<string, number>;
     for (const key of keys) {
       const version = turns.ofKey(key, all)!;

@@ -63,7 +63,12 @@ beforeEach(() => {
   clock = new FakeClock();
   warnings = [];
   store = new MemoryTrafficStore();
-  const logger = { debug() {}, info() {}, error() {}, warn: (fields: object, event: string) => warnings.push({ event, fields }) };
+  const logger = {
+    debug() {},
+    info() {},
+    error() {},
+    warn: (fields: object, event: string) => warnings.push({ event, fields }),
+  };
   traffic = new Traffic({ store, catalog, shadowInfer: dispatch, clock, logger });
   infer = traffic.wrap(dispatch);
 });
@@ -241,7 +246,13 @@ describe('a shadow', () => {
 
   it('gets no more than it can keep up with', async () => {
     const never: InferFn = () => new Promise(() => {});
-    traffic = new Traffic({ store, catalog, shadowInfer: never, clock, logger: { debug() {}, info() {}, warn() {}, error() {} } });
+    traffic = new Traffic({
+      store,
+      catalog,
+      shadowInfer: never,
+      clock,
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+    });
     infer = traffic.wrap(dispatch);
     await set({ shares: { 1: 100 }, shadow: { version: '2' } });
     expect(await countOf(100)).toEqual({ 1: 100 });
@@ -255,9 +266,9 @@ describe('a shadow', () => {
     }
     await set({ shares: { 1: 100 }, shadow: { version: '2' } });
     infer = traffic.wrap(() => Promise.resolve(new Freeable() as never));
-    expect((await ask()).free).toBeUndefined();
+    expect('free' in (await ask())).toBe(false);
     await control().clear('m');
-    expect((await ask()).free).toBeDefined();
+    expect('free' in (await ask())).toBe(true);
   });
 });
 
@@ -280,7 +291,9 @@ describe('falling back', () => {
       { version: '1', share: 50, effective: 100 },
       { version: '2', share: 50, effective: 0 },
     ]);
-    expect(view.fallen).toMatchObject([{ version: '2', reason: expect.stringMatching(/requests \d+ failed/) as string }]);
+    expect(view.fallen).toMatchObject([
+      { version: '2', reason: expect.stringMatching(/requests \d+ failed/) as string },
+    ]);
     expect(warnings).toMatchObject([{ event: 'version falls back', fields: { model: 'm', version: '2' } }]);
   });
 
