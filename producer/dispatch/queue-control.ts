@@ -10,17 +10,12 @@ import { takeRedisLock } from '../../shared/runtime/redis-lock.ts';
 import {
   CONTROL_FILE_TTL_MS,
   type ControlEntry,
+  controlField,
   type ControlFile,
   decodeControlResult,
   encodeControlEntry,
 } from '../../shared/wire/control.ts';
-import {
-  CONTROL_KEY,
-  controlFileKey,
-  controlLockKey,
-  controlResultKey,
-  encodeModelName,
-} from '../../shared/wire/names.ts';
+import { CONTROL_KEY, controlFileKey, controlLockKey, controlResultKey } from '../../shared/wire/names.ts';
 import type { CatalogFeed } from './catalog-feed.ts';
 
 export interface QueueControlOptions {
@@ -78,12 +73,17 @@ export class QueueControl implements ModelControl {
     const release = await takeRedisLock(redis, controlLockKey(model), TIMEOUT_MS);
     try {
       await this.#storeFiles(files);
-      const field = encodeModelName(model);
+      const field = controlField(model, entry);
       const before = await redis.hget(CONTROL_KEY, field);
+      if (entry.action === 'unload' && before === null && !feed.catalog.names().includes(model)) return;
       await redis.hset(CONTROL_KEY, field, encodeControlEntry(entry));
-      const results = await this.#results(entry.id);
-      await feed.refresh();
-      const failure = failureOf(results);
+      let failure: InferError | undefined;
+      try {
+        failure = failureOf(await this.#results(entry.id));
+        await feed.refresh();
+      } catch (error) {
+        failure = InferError.from(error);
+      }
       if (!failure && entry.action !== 'wake') return;
       // Workers that join later do what was asked before, as those that could not change still do.
       if (before === null) await redis.hdel(CONTROL_KEY, field);

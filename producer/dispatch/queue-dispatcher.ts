@@ -349,6 +349,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
     const { clock = systemClock } = this.#parts;
     const waitMs = FIRST_RESEND_MS * 2 ** request.resends;
     request.resends += 1;
+    request.queued = false; // so that nobody else sends it meanwhile
     clock.setTimer(() => {
       if (!request.settled) this.#resend(request);
     }, waitMs);

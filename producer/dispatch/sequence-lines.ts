@@ -83,10 +83,12 @@ export class SequenceLines {
   over(sequence: number): void {
     const step = this.#steps.get(sequence);
     if (!step) return;
+    if (!step.part.end && step.request.worker !== '') {
+      // The sequence is silent from now on, and not from when the request was sent. Before the next request is: that one
+      // asks for longer.
+      this.#parts.holders.extend(step.line.model, step.part, step.line.idleMs + SLACK_MS).catch(() => undefined);
+    }
     this.#end(step);
-    if (step.part.end || step.request.worker === '') return;
-    // The sequence is silent from now on, and not from when the request was sent.
-    this.#parts.holders.extend(step.line.model, step.part, step.line.idleMs + SLACK_MS).catch(() => undefined);
   }
 
   /** Nobody waits for the request any more. While the worker may still run it, it keeps its place. */

@@ -1,5 +1,5 @@
 import { InferError, isErrorCode } from '../errors.ts';
-import { isSha256, isWireId } from './names.ts';
+import { encodeModelName, isSha256, isWireId } from './names.ts';
 import { isCount, isRecord } from './record.ts';
 
 /** A file that a load brings along; its bytes lie under controlFileKey. */
@@ -33,6 +33,11 @@ const MAX_FILES = 10_000;
 /** How long results and files are kept, in ms. */
 export const CONTROL_RESULT_TTL_MS = 600_000;
 export const CONTROL_FILE_TTL_MS = 7 * 24 * 3_600_000;
+
+/** The field of an entry in the hash. What requests wake up has one of its own: it must not hide what was asked for. */
+export function controlField(model: string, { action }: Pick<ControlEntry, 'action'>): string {
+  return action === 'wake' ? `${encodeModelName(model)}!` : encodeModelName(model);
+}
 
 export function encodeControlEntry(entry: ControlEntry): string {
   return JSON.stringify({ v: CONTROL_VERSION, ...entry });

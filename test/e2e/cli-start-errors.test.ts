@@ -126,7 +126,7 @@ describe('a model that cannot be loaded', () => {
   test('is left out with --exit-on-error=false: the others are served, and the server is not ready', async () => {
     const serve = await startMillrace(['serve', `--model-repository=${mixed}`, '--exit-on-error=false', QUIET]);
     expect(serve.stdout()).toMatch(/model +simple version 1 READY/);
-    expect(serve.stdout()).toMatch(/model +typo UNAVAILABLE: .*max_batch_sise/);
+    expect(serve.stdout()).toMatch(/model +typo version 1 UNAVAILABLE: .*max_batch_sise/);
     expect(serve.stdout()).toMatch(/model +cut version 1 UNAVAILABLE: /);
     const status = async (path: string) => (await fetch(`${serve.url}${path}`)).status;
     expect(await status('/v2/models/simple/ready')).toBe(200);

@@ -78,7 +78,7 @@ describe('the README', () => {
   });
 
   test('its table of options is the catalogue', () => {
-    const rows = [...README.matchAll(/^\| `--([a-z-]+)=([A-Z]+)` +\| (.+?) +\| (.*?) *\| (.+?) +\| (.+?) +\|$/gm)];
+    const rows = [...README.matchAll(/^\| `--([a-z-]+)=([A-Z:]+)` +\| (.+?) +\| (.*?) *\| (.+?) +\| (.+?) +\|$/gm)];
     const shown = rows.map(([, name, value, , preset, variables, commands]) => ({
       name,
       value,

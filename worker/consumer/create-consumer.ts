@@ -11,7 +11,7 @@ import { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { queueName, VERSION_QUEUES_KEY } from '../../shared/wire/names.ts';
 import { Announcer } from './announcer.ts';
 import { CancelWatch } from './cancel-watch.ts';
-import { fetchLimitsOf, fetchPolicyOf } from './fetch-policy.ts';
+import { fetchLimitsOf, fetchPolicyOf, ownQueueLimits } from './fetch-policy.ts';
 import { HeldRequests } from './held-requests.ts';
 import { ModelConsumer } from './model-consumer.ts';
 import { OwnQueues } from './own-queues.ts';
@@ -254,9 +254,9 @@ class PoolConsumer implements Consumer {
       infer: engine.infer,
       replies: this.#replies,
       held: this.#held,
-      limits: fetchLimitsOf(ready, targetRows, maxBytesInHand),
+      limits: own ? ownQueueLimits(maxBytesInHand) : fetchLimitsOf(ready, targetRows, maxBytesInHand),
       batched: maxBatchSize > 0,
-      oneAtATime: versions.length * instances === 1 && fetchPolicyOf(ready) === undefined,
+      oneAtATime: !own && versions.length * instances === 1 && fetchPolicyOf(ready) === undefined,
       workerName: `${hostname()}:${process.pid}`,
     });
     this.#consumers.set(queue, { consumer, config, own });

@@ -34,6 +34,14 @@ export function fetchLimitsOf(model: ReadyModel, targetRows: number, maxBytes: n
   };
 }
 
+/**
+ * For the queue of a worker's own sequences. Nobody else can take from it, and a request that waits for a place must not
+ * keep the one out that frees it, so all of it is in hand, as far as the engine takes it in.
+ */
+export function ownQueueLimits(maxBytes: number): FetchLimits {
+  return { targetRows: MAX_POLICY_ROWS, maxBytes, maxBundles: MAX_POLICY_ROWS };
+}
+
 /** The model's queue policy; undefined where requests run in the order of arrival. */
 export function fetchPolicyOf({ config }: ReadyModel): QueuePolicy | undefined {
   return config.schedulingChoice.case === 'dynamicBatching' ? queuePolicyOf(config.schedulingChoice.value) : undefined;

@@ -29,7 +29,7 @@ export interface PoolControlOptions {
 }
 
 const LOOK_MS = 200;
-/** How long a worker waits for the others to replace a model before it does so out of turn, in ms. */
+/** How long a worker waits for the others to replace a model, in ms. */
 const TURN_WAIT_MS = 600_000;
 
 /**
@@ -42,6 +42,8 @@ export class PoolControl {
   readonly #taken = new Map<string, string>();
   /** By encoded model name, the work on it. */
   readonly #working = new Map<string, Promise<void>>();
+  /** By encoded model name, what ends this worker's turn. */
+  readonly #turns = new Map<string, () => Promise<void>>();
   #lastText = '';
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
@@ -74,7 +76,11 @@ export class PoolControl {
       await end();
       throw error;
     }
-    return end;
+    // The turn of a change that the pool asked for ends when its result can be read by the next in turn.
+    const field = encodeModelName(model);
+    if (!this.#working.has(field)) return end;
+    this.#turns.set(field, end);
+    return () => Promise.resolve();
   };
 
   async #assertNobodyFailed(model: string): Promise<void> {
@@ -139,6 +145,11 @@ export class PoolControl {
         .exec();
     } catch (cause) {
       logger.warn({ model, error: String(cause) }, 'result of a control entry not written');
+    } finally {
+      const field = encodeModelName(model);
+      const endTurn = this.#turns.get(field);
+      this.#turns.delete(field);
+      await endTurn?.();
     }
   }
 
@@ -168,7 +179,7 @@ export class PoolControl {
   }
 }
 
-/** The inverse of encodeModelName. */
+/** The inverse of controlField, whatever the action. */
 function decodeName(encoded: string): string {
-  return decodeURIComponent(encoded.replaceAll('~', '%'));
+  return decodeURIComponent(encoded.replace(/!$/, '').replaceAll('~', '%'));
 }

@@ -69,10 +69,13 @@ export class ModelLifecycle {
       try {
         loaded.set(version, await plan.load(version, this.#statsOf(version)));
       } catch (error) {
-        await Promise.all([...loaded.values()].map((served) => served.close(0)));
-        await plan.dispose();
-        throw this.#refuse(error, version);
+        throw await this.#takeBack(plan, loaded, error, version);
       }
+    }
+    const lost = plan.versions.find((version) => !loaded.has(version) && !this.#servedOf(version));
+    if (lost !== undefined) {
+      const error = new InferError('UNAVAILABLE', `model "${this.name}" was taken down while it was being loaded`);
+      throw await this.#takeBack(plan, loaded, error, lost);
     }
     this.#switchTo(plan, loaded);
   }
@@ -88,6 +91,12 @@ export class ModelLifecycle {
     }
     this.#folderReason = error.message;
     this.#versions = new Map(version === undefined ? [] : [[version, { state: 'UNAVAILABLE', reason: error.message }]]);
+  }
+
+  /** What the last load could not do is not wanted any more. */
+  forgetFailure(): void {
+    this.#reloadReason = '';
+    for (const [version, { state }] of this.#versions) if (state === 'UNAVAILABLE') this.#versions.delete(version);
   }
 
   /** What serves goes because of something else, with that reason. */
@@ -163,6 +172,18 @@ export class ModelLifecycle {
     this.unload();
     for (const served of this.#leaving) void served.close(graceMs);
     await Promise.all(this.#ends);
+  }
+
+  /** Nothing of a load that failed stays behind. Returns what to throw. */
+  async #takeBack(
+    plan: LoadPlan,
+    loaded: ReadonlyMap<string, ServedModel>,
+    error: unknown,
+    version: string,
+  ): Promise<InferError> {
+    await Promise.allSettled([...loaded.values()].map((served) => served.close(0)));
+    await plan.dispose();
+    return this.#refuse(error, version);
   }
 
   #switchTo(plan: LoadPlan, loaded: ReadonlyMap<string, ServedModel>): void {

@@ -81,7 +81,9 @@ export class Flight {
   }
 
   #fail({ call }: Search, error: unknown): void {
-    const next = call.deadlineMs <= this.#clock.now() ? this.#lastToLeave() : undefined;
+    // A timer may fire a little before the clock gets there, so how the search ended counts as well.
+    const late = call.error?.code === 'DEADLINE_EXCEEDED' || call.deadlineMs <= this.#clock.now();
+    const next = late ? this.#lastToLeave() : undefined;
     if (next) this.#lead(next);
     else for (const waiter of this.#end()) waiter.reject(error);
   }

@@ -105,9 +105,14 @@ export class RedisStore implements ResponseStore {
   #failed(error: unknown): void {
     this.#failures += 1;
     this.#pausedUntilMs = performance.now() + PAUSE_MS;
+    // A server that takes nothing any more leaves what was written in the socket's buffer; a new connection drops it.
+    if (error instanceof Error && error.message === COMMAND_TIMED_OUT) this.#redis.disconnect(true);
     this.#logger.debug({ error: String(error) }, 'response cache failed');
   }
 }
+
+/** The text of ioredis. */
+const COMMAND_TIMED_OUT = 'Command timed out';
 
 function createClient({ connection, timeoutMs }: RedisCacheSettings, logger: Logger): Redis {
   const options = {

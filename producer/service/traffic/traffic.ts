@@ -126,7 +126,10 @@ export class Traffic {
       return { ...response }; // without `free`: the copy still needs the memory
     } catch (error) {
       shadow?.failed();
-      if (error instanceof NotServed && version !== '' && !call.error) return next({ ...request, version: '' }, call);
+      if (error instanceof NotServed && version !== '' && !call.error) {
+        const response = await next({ ...request, version: '' }, call);
+        return shadow ? { ...response } : response; // as above
+      }
       if (countsAsFailure(error, keyed)) this.#noteFailure(plan, model, version);
       throw error;
     }

@@ -453,3 +453,142 @@ describe('loading on demand', () => {
     await Promise.all(clients);
   });
 });
+
+describe('ensembles in the life cycle', () => {
+  /** An ensemble that sends x through its steps, one after the other. */
+  const chainConfig = (name: string, steps: readonly string[]) => {
+    const tensors = ['x', ...steps.slice(1).map((_, index) => `t${index}`), 'y'];
+    const text = steps.map((step, index) => {
+      const [from = '', to = ''] = tensors.slice(index, index + 2);
+      return `step { model_name: "${step}" model_version: -1 input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }`;
+    });
+    const ends =
+      'input { name: "x" data_type: TYPE_FP32 dims: [ -1 ] } output { name: "y" data_type: TYPE_FP32 dims: [ -1 ] }';
+    return `name: "${name}" platform: "ensemble" max_batch_size: 8 ${ends} ensemble_scheduling { ${text.join(' ')} }`;
+  };
+  const writeChain = (name: string, steps: readonly string[]) => {
+    mkdirSync(pathOf(name, '1'), { recursive: true });
+    writeFileSync(pathOf(name, 'config.pbtxt'), chainConfig(name, steps));
+  };
+  const chainJson = (steps: readonly string[]) =>
+    JSON.stringify({
+      platform: 'ensemble',
+      max_batch_size: 8,
+      input: CONFIG.input,
+      output: CONFIG.output,
+      ensemble_scheduling: {
+        step: steps.map((step, index) => ({
+          model_name: step,
+          model_version: -1,
+          input_map: { x: index === 0 ? 'x' : `t${index - 1}` },
+          output_map: { y: index === steps.length - 1 ? 'y' : `t${index}` },
+        })),
+      },
+    });
+
+  it('come back one inside the other when the model that both need does', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    writeChain('inner', ['m']);
+    writeChain('outer', ['m', 'inner']);
+    const { control } = await startExplicit(['*']);
+    expect(await ask('outer')).toBe(2);
+    await control.unload('m');
+    await until('both are down', () => ['inner', 'outer'].every((name) => statesOf(name)[0] === '1 UNAVAILABLE'));
+    await control.load('inner');
+    await until('both are back', () => ['inner', 'outer'].every((name) => statesOf(name)[0] === '1 READY'));
+    expect([await ask('inner'), await ask('outer')]).toEqual([1, 2]);
+    await control.unload('inner');
+  });
+
+  it('keep to the members that serve when a reload with others fails', async () => {
+    for (const name of ['a', 'b']) writeAddModel(pathOf(name), [1]);
+    writeChain('ens', ['a', 'b']);
+    const { control } = await startExplicit(['*']);
+    writeChain('ens', ['a', 'nope']);
+    await expect(control.load('ens')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+    expect(await ask('ens')).toBe(2);
+    await control.unload('b');
+    expect(await codeFor('ens')).toBe('UNAVAILABLE');
+  });
+
+  it('cannot contain each other by way of an override', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    for (const name of ['p', 'q']) writeChain(name, ['m']);
+    const { control } = await startExplicit(['*']);
+    await control.load('p', { config: chainJson(['q']) });
+    await expect(control.load('q', { config: chainJson(['p']) })).rejects.toMatchObject({
+      message: expect.stringContaining('contain each other') as string,
+    });
+    expect([await ask('p'), await ask('q')]).toEqual([1, 1]);
+  });
+
+  it('that fail on demand let their members go', async () => {
+    for (const name of ['a', 'b', 'c']) writeAddModel(pathOf(name), [1]);
+    writeChain('ens', ['a', 'b']);
+    const budgetBytes = addModelFile(1).length + 10;
+    const { engine } = await start({ controlMode: 'explicit', onDemand: true, budgetBytes }).then((engine) => ({
+      engine,
+    }));
+    await engine.wake('ens');
+    expect(await codeFor('ens')).toBe('UNAVAILABLE');
+    await engine.wake('c');
+    expect(await ask('c')).toBe(1);
+  });
+});
+
+describe('many requests for a cold model', () => {
+  it('load it once, however many they are', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { wake } = { wake: (await start({ controlMode: 'explicit', onDemand: true })).wake.bind(running?.engine) };
+    const asked = Array.from({ length: 1000 }, async () => {
+      await wake('m');
+      return ask();
+    });
+    expect(new Set(await Promise.all(asked))).toEqual(new Set([1]));
+    expect(running?.log.filter(({ event }) => event === 'model ready')).toHaveLength(1);
+  });
+
+  it('do not take more than there is room for, when they come at once', async () => {
+    const names = ['a', 'b', 'c'];
+    for (const name of names) writeAddModel(pathOf(name), [1]);
+    const budgetBytes = Math.round(1.5 * addModelFile(1).length);
+    const engine = await start({ controlMode: 'explicit', onDemand: true, budgetBytes });
+    await Promise.all(names.map(async (name) => engine.wake(name)));
+    expect(names.filter((name) => statesOf(name)[0] === '1 READY')).toHaveLength(1);
+  });
+
+  it('do not wake it again after it was unloaded on purpose', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const engine = await start({ controlMode: 'explicit', onDemand: true });
+    const first = engine.wake('m');
+    const unloaded = engine.control.unload('m');
+    const second = engine.wake('m');
+    await Promise.all([first, unloaded, second]);
+    await until('it is unloaded', () => statesOf('m')[0] === '1 UNAVAILABLE');
+    expect(await codeFor()).toBe('NOT_FOUND');
+  });
+});
+
+describe('loads that bring files for a model that nobody has', () => {
+  it('are all reachable, also when the one before them failed', async () => {
+    const { control } = await startExplicit();
+    const config = JSON.stringify(CONFIG);
+    const load = (file: Buffer) => control.load('new', { config, files: new Map([['1/model.onnx', file]]) });
+    const [bad, good] = await Promise.allSettled([load(Buffer.from('garbage')), load(addModelFile(9))]);
+    expect([bad.status, good.status, await ask('new')]).toEqual(['rejected', 'fulfilled', 9]);
+    await control.unload('new');
+    await until('it is gone', () => statesOf('new')[0] !== '1 READY');
+  });
+
+  it('that go back to what serves take the failure back', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    const { control } = await startExplicit(['m']);
+    writeAddModel(pathOf('m'), [1], 'version_policy { all { } }');
+    mkdirSync(pathOf('m', '2'));
+    writeFileSync(pathOf('m', '2', 'model.onnx'), 'garbage');
+    await expect(control.load('m')).rejects.toThrow('version 2');
+    rmSync(pathOf('m', '2'), { recursive: true });
+    await control.load('m');
+    expect([statesOf('m'), reasonOf('m')]).toEqual([['1 READY'], '']);
+  });
+});

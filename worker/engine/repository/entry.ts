@@ -27,8 +27,16 @@ export interface Entry {
   loaded: LoadedSource | undefined;
   /** What serves was loaded with an override. */
   overridden: boolean;
-  /** The models that it is made of, as its config said when it was read last. */
+  /** The models that what serves is made of. */
   members: readonly string[];
+  /** Those that the config of the last load named, whatever became of it. */
+  namedMembers: readonly string[];
+  /** A load on behalf of requests that wait for it. */
+  waking: Promise<void> | undefined;
+  /** Bytes of model files that a load under way has been granted. */
+  reservedBytes: number;
+  /** Bytes of what was unloaded last, which count while it drains. */
+  leavingBytes: number;
   /** Of the last load, whatever became of it. */
   attempted: Fingerprint | undefined;
   /** Of the last look. */
@@ -48,13 +56,26 @@ export function createEntry(name: string, lifecycle: ModelLifecycle): Entry {
     loaded: undefined,
     overridden: false,
     members: [],
+    namedMembers: [],
+    waking: undefined,
+    reservedBytes: 0,
+    leavingBytes: 0,
     attempted: undefined,
     seen: undefined,
   };
 }
 
-/** Whether an ensemble that is to serve has the model as a step. */
+/** The models that an ensemble needs: of what serves, or else of what is to serve. */
+export function membersOf({ lifecycle, members, namedMembers }: Entry): readonly string[] {
+  return lifecycle.serves ? members : namedMembers;
+}
+
+/** Whether an ensemble that serves, is being loaded or was asked for by name has the model as a step. */
 export function isNeeded(name: string, entries: Iterable<Entry>): boolean {
-  for (const { wanted, members } of entries) if (wanted && members.includes(name)) return true;
+  for (const entry of entries) {
+    const { wanted, byName, lifecycle, line, namedMembers } = entry;
+    if (!wanted || !(byName || lifecycle.serves || line.busy)) continue;
+    if (membersOf(entry).includes(name) || (line.busy && namedMembers.includes(name))) return true;
+  }
   return false;
 }

@@ -50,11 +50,15 @@ export class ModelMemory {
         throw this.#noRoom(entry, needed, 'the other models are in use');
       } else await sleep(LOOK_MS);
     }
+    entry.reservedBytes = needed; // in the same turn as the last look, so that no two loads get the same room
   }
 
   #bytesBeside(entry: Entry): number {
     let bytes = 0;
-    for (const other of this.#options.entries()) if (other !== entry && other.loaded) bytes += bytesOf(other.loaded);
+    for (const other of this.#options.entries()) {
+      if (!other.lifecycle.idle) bytes += other.leavingBytes;
+      if (other !== entry) bytes += Math.max(other.loaded ? bytesOf(other.loaded) : 0, other.reservedBytes);
+    }
     return bytes;
   }
 
@@ -69,6 +73,6 @@ export class ModelMemory {
 }
 
 /** Zero for a model whose files came with the load. */
-function bytesOf({ source, fingerprint }: LoadedSource): number {
+export function bytesOf({ source, fingerprint }: LoadedSource): number {
   return source.versions.reduce((sum, version) => sum + (fingerprint?.bytes.get(version) ?? 0), 0);
 }

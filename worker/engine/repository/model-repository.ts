@@ -4,14 +4,14 @@ import type { ModelControl, ModelOverride, ModelState } from '../../../shared/in
 import { memberNames } from '../../../shared/model/ensemble-graph.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
-import { checkMembers, identityOver } from '../ensemble/load-ensemble.ts';
 import { ModelLifecycle } from '../model-lifecycle.ts';
 import type { MemberSource, ServedModel } from '../served-model.ts';
-import { createEntry, type Entry, isNeeded } from './entry.ts';
+import { EnsembleUpkeep } from './ensemble-upkeep.ts';
+import { createEntry, type Entry, isNeeded, membersOf } from './entry.ts';
 import { assertNoCycle } from './ensemble-cycles.ts';
 import { type Fingerprint, fingerprintModel, sameFingerprint } from './fingerprint.ts';
 import type { LoadContext } from './load-version.ts';
-import { ModelMemory } from './model-memory.ts';
+import { bytesOf, ModelMemory } from './model-memory.ts';
 import { assertInside, assertNoLibraries, parseConfigOverride, writeTemporaryFolder } from './model-override.ts';
 import { type LoadedSource, planLoad } from './plan-load.ts';
 import { newestVersion, readConfig, readModelFolder, type ReadOptions } from './read-model-folder.ts';
@@ -56,12 +56,20 @@ const LOADS_AT_ONCE = 2;
 const NO_TURNS: Turns = { take: () => Promise.resolve(() => Promise.resolve()) };
 const NOTHING_TO_DISPOSE = () => Promise.resolve();
 
+/** What a load is to do, and which models it has changed. */
+interface Change {
+  readonly options: ReadOptions;
+  readonly files: ModelOverride['files'];
+  readonly changed: string[];
+}
+
 /** All models of the repositories: loads, unloads and follows their folders. The only place that changes them. */
 export class ModelRepository implements ModelControl, MemberSource {
   readonly #options: RepositoryOptions;
   readonly #entries = new Map<string, Entry>();
   readonly #loads = new WorkLine(LOADS_AT_ONCE);
   readonly #room: ModelMemory;
+  readonly #ensembles: EnsembleUpkeep;
   #turns = NO_TURNS;
   #timer: NodeJS.Timeout | undefined;
   #looking = Promise.resolve();
@@ -73,6 +81,12 @@ export class ModelRepository implements ModelControl, MemberSource {
       budgetBytes: options.budgetBytes,
       entries: () => this.#entries.values(),
       drop: (entry) => this.#drop(entry),
+      logger: options.logger,
+    });
+    this.#ensembles = new EnsembleUpkeep({
+      entries: () => this.#entries.values(),
+      members: this,
+      reload: (name) => this.#loadQuietly(name),
       logger: options.logger,
     });
   }
@@ -148,19 +162,32 @@ export class ModelRepository implements ModelControl, MemberSource {
     const entry = this.#options.onDemand ? this.#entries.get(name) : undefined;
     if (!entry) return undefined;
     entry.usedMs = performance.now();
-    return this.#wakesUp(entry) && !this.#closed ? this.#loadQuietly(name) : undefined;
+    if (!this.#wakesUp(entry) || this.#closed) return undefined;
+    entry.waking ??= this.#wakeUp(entry).finally(() => {
+      entry.waking = undefined;
+    });
+    return entry.waking;
+  }
+
+  async #wakeUp(entry: Entry): Promise<void> {
+    try {
+      // Looked at again when its turn has come: it may have been unloaded on purpose meanwhile.
+      await this.#load(entry, {}, () => this.#wakesUp(entry));
+    } catch {
+      entry.wanted = entry.byName || entry.lifecycle.serves; // the next request tries again, and nothing else does
+    }
   }
 
   async unload(name: string, dependents = false): Promise<void> {
     const entry = this.#entries.get(name);
     if (!entry) return;
-    const members = dependents ? entry.members : [];
+    const members = dependents ? membersOf(entry) : [];
     await entry.line.next(() => {
       entry.wakeable = false;
       this.#drop(entry);
       return Promise.resolve();
     });
-    this.#takeDownEnsemblesOf(name);
+    this.#ensembles.takeDownOf(name);
     for (const member of members) {
       const known = this.#entries.get(member);
       if (known && !known.byName && !isNeeded(member, this.#entries.values())) await this.unload(member, true);
@@ -172,10 +199,10 @@ export class ModelRepository implements ModelControl, MemberSource {
     clearTimeout(this.#timer);
     await this.#looking;
     // A load under way cannot be stopped; those that wait for it end at once.
-    await Promise.all([...this.#entries.values()].map(({ line }) => line.next(() => Promise.resolve())));
+    await Promise.all([...this.#entries.values()].map(({ line }) => line.settled()));
     // Ensembles first: their members have to answer until then.
     const entries = [...this.#entries.values()];
-    const ensembles = entries.filter(({ members }) => members.length > 0);
+    const ensembles = entries.filter((entry) => membersOf(entry).length > 0);
     await Promise.all(ensembles.map(({ lifecycle }) => lifecycle.close(graceMs)));
     await Promise.all(entries.map(({ lifecycle }) => lifecycle.close(graceMs)));
   }
@@ -183,6 +210,7 @@ export class ModelRepository implements ModelControl, MemberSource {
   #drop(entry: Entry): void {
     entry.wanted = false;
     entry.byName = false;
+    if (entry.loaded) entry.leavingBytes = bytesOf(entry.loaded);
     entry.lifecycle.unload();
     entry.loaded = undefined;
   }
@@ -202,7 +230,7 @@ export class ModelRepository implements ModelControl, MemberSource {
     for (const [name, entry] of this.#entries) {
       if (folders.has(name)) continue;
       entry.folder = undefined;
-      if (!entry.wanted && entry.lifecycle.idle) this.#entries.delete(name);
+      if (!entry.wanted && entry.lifecycle.idle && !entry.line.busy) this.#entries.delete(name);
     }
   }
 
@@ -217,16 +245,24 @@ export class ModelRepository implements ModelControl, MemberSource {
     }
   }
 
-  async #load(entry: Entry, override: ModelOverride): Promise<void> {
+  /** @param stillWanted asked when its turn has come */
+  async #load(entry: Entry, override: ModelOverride, stillWanted = () => true): Promise<void> {
     const { config, files } = override;
     const options = this.#readOptions(entry.name, config); // what is wrong with the request is no state of the model
     if (files) for (const path of files.keys()) assertInside(entry.name, path);
-    await entry.line.next(() => this.#change(entry, options, files));
-    await this.#reconsiderEnsemblesOf(entry.name);
+    const changed: string[] = [];
+    try {
+      await entry.line.next(async () => {
+        if (stillWanted()) await this.#change(entry, { options, files, changed });
+      });
+    } finally {
+      // Without any line: an ensemble that comes back may need the models whose lines were held.
+      for (const name of changed) await this.#ensembles.reconsider(name);
+    }
   }
 
-  /** One load, from reading the folder to the switch. */
-  async #change(entry: Entry, options: ReadOptions, files: ModelOverride['files']): Promise<void> {
+  /** One load, from reading the folder to the switch. The line of the entry is held. */
+  async #change(entry: Entry, { options, files, changed }: Change): Promise<void> {
     const { name, lifecycle } = entry;
     const { logger, context } = this.#options;
     if (this.#closed) throw new InferError('UNAVAILABLE', 'the server is shutting down');
@@ -241,8 +277,11 @@ export class ModelRepository implements ModelControl, MemberSource {
       const path = temporary?.path ?? this.#pathOf(entry);
       const fingerprint = temporary ? undefined : await fingerprintModel(path);
       entry.attempted = fingerprint;
-      if (!options.config && this.#servesAlready(entry, fingerprint)) return;
-      await this.#loadMembers(entry, path, options);
+      if (!options.config && this.#servesAlready(entry, fingerprint)) {
+        lifecycle.forgetFailure(); // the folder is again what serves
+        return;
+      }
+      await this.#loadMembers(entry, path, options, changed);
       const source = await readModelFolder({ name, path }, logger, options);
       if (temporary) assertNoLibraries(source.config);
       const now: LoadedSource = { source, fingerprint };
@@ -254,11 +293,16 @@ export class ModelRepository implements ModelControl, MemberSource {
       planned = true;
       await lifecycle.load(plan);
       entry.loaded = now;
+      entry.members = entry.namedMembers;
       entry.overridden = options.config !== undefined;
+      changed.push(name);
+      const misfit = entry.members.length > 0 ? this.#ensembles.verify(entry) : undefined;
+      if (misfit !== undefined) throw new InferError('UNAVAILABLE', misfit); // a member has changed meanwhile
     } catch (error) {
       await dispose();
       throw await this.#refused(entry, error, planned);
     } finally {
+      entry.reservedBytes = 0;
       await endTurn?.();
     }
   }
@@ -284,18 +328,25 @@ export class ModelRepository implements ModelControl, MemberSource {
   }
 
   /** Before an ensemble, the models that it is made of. @throws InferError when one of them cannot be loaded */
-  async #loadMembers(entry: Entry, path: string, { config, configName }: ReadOptions): Promise<void> {
+  async #loadMembers(
+    entry: Entry,
+    path: string,
+    { config, configName }: ReadOptions,
+    changed: string[],
+  ): Promise<void> {
     const { name } = entry;
     const written = config ?? (await readConfig(name, path, configName));
-    entry.members = [...new Set(memberNames(written).map(({ model }) => model))];
-    if (entry.members.length === 0) return;
-    await assertNoCycle(name, entry.members, (member) => this.#membersOf(member));
-    for (const member of entry.members) {
+    const members = [...new Set(memberNames(written).map(({ model }) => model))];
+    entry.namedMembers = members;
+    if (members.length === 0) return;
+    await assertNoCycle(name, members, (member) => this.#membersOf(member));
+    const options = this.#readOptions(name, undefined);
+    for (const member of members) {
       const known = this.#entries.get(member);
       if (!known) throw new InferError('NOT_FOUND', `model "${name}": no model repository has its step "${member}"`);
       if (known.lifecycle.serves) continue;
       try {
-        await this.#load(known, {});
+        await known.line.next(() => this.#change(known, { options, files: undefined, changed }));
       } catch (error) {
         const { code, message } = InferError.from(error);
         throw new InferError(code, `model "${name}": its step "${member}" cannot be loaded: ${message}`);
@@ -303,58 +354,29 @@ export class ModelRepository implements ModelControl, MemberSource {
     }
   }
 
+  /** By what lies in its folder, and by what it was loaded with. */
   async #membersOf(name: string): Promise<readonly string[]> {
-    const folder = this.#entries.get(name)?.folder;
-    if (!folder) return [];
-    const config = await readConfig(name, folder.path, this.#options.configName).catch(() => undefined); // its own load says why
-    return config ? memberNames(config).map(({ model }) => model) : [];
+    const entry = this.#entries.get(name);
+    if (!entry) return [];
+    const { folder, members, namedMembers } = entry;
+    const { configName } = this.#options;
+    const config = folder && (await readConfig(name, folder.path, configName).catch(() => undefined)); // its own load says why
+    const written = config ? memberNames(config).map(({ model }) => model) : [];
+    return [...written, ...members, ...namedMembers];
   }
 
   /** @param known whether the model's states hold the reason already */
-  async #refused({ name, lifecycle, folder }: Entry, thrown: unknown, known: boolean): Promise<InferError> {
+  async #refused(entry: Entry, thrown: unknown, known: boolean): Promise<InferError> {
+    const { name, lifecycle, folder, line } = entry;
     const error = InferError.from(thrown, `model "${name}" could not be loaded`);
     const { code, message: reason, cause } = error;
     this.#options.logger.error({ model: name, code, reason, cause }, 'model failed to load');
     if (!known) lifecycle.failed(error, folder && (await newestVersion(folder.path)));
-    if (!folder && !lifecycle.serves && error.code !== 'NOT_FOUND') this.#entries.delete(name); // its files came along
+    // What may pass is tried again when the folder is looked at next.
+    if (code === 'UNAVAILABLE' || code === 'RESOURCE_EXHAUSTED') entry.attempted = undefined;
+    const isNobodys = !folder && !lifecycle.serves && line.waiting === 0 && code !== 'NOT_FOUND';
+    if (isNobodys) this.#entries.delete(name); // its files came along
     return new InferError(error.code, `load failed for model '${name}': ${error.message}`, { cause: error });
-  }
-
-  /** A member has changed: ensembles that it fits no more go down, those that waited for it come back. */
-  async #reconsiderEnsemblesOf(name: string): Promise<void> {
-    for (const entry of [...this.#entries.values()]) {
-      if (!entry.wanted || !entry.members.includes(name)) continue;
-      if (entry.line.busy) continue; // it looks at its steps itself
-      if (!entry.lifecycle.serves) {
-        await this.#loadQuietly(entry.name);
-        continue;
-      }
-      let changed = false;
-      for (const served of entry.lifecycle.served()) {
-        const misfit = checkMembers(served.ready.config, this)[0];
-        const identity = identityOver(served.ready, this);
-        if (misfit !== undefined) this.#takeDown(entry, misfit);
-        else if (identity !== served.ready.identity) {
-          served.reidentify(identity);
-          changed = true;
-        }
-      }
-      if (changed) await this.#reconsiderEnsemblesOf(entry.name);
-    }
-  }
-
-  #takeDownEnsemblesOf(name: string): void {
-    for (const entry of this.#entries.values()) {
-      if (entry.lifecycle.serves && entry.members.includes(name)) {
-        this.#takeDown(entry, `its step "${name}" was unloaded`);
-      }
-    }
-  }
-
-  #takeDown({ name, lifecycle }: Entry, reason: string): void {
-    this.#options.logger.warn({ model: name, reason }, 'ensemble taken down');
-    lifecycle.fail(`model "${name}": ${reason}`);
-    this.#takeDownEnsemblesOf(name);
   }
 
   #lookAfter(ms: number, look: () => Promise<number>): void {

@@ -16,6 +16,20 @@ export class WorkLine {
     return this.#working > 0;
   }
 
+  /** How many wait. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** After all that waits now, however much that is. */
+  async settled(): Promise<void> {
+    if (this.#working === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#waiting.push(resolve);
+    });
+    this.#leave();
+  }
+
   /** @throws InferError RESOURCE_EXHAUSTED when too many wait; whatever the work throws. */
   async next<T>(work: () => Promise<T>): Promise<T> {
     if (this.#working < this.#width) this.#working += 1;
@@ -23,10 +37,14 @@ export class WorkLine {
     try {
       return await work();
     } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#working -= 1;
+      this.#leave();
     }
+  }
+
+  #leave(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#working -= 1;
   }
 
   #wait(): Promise<void> {
