@@ -1,8 +1,8 @@
 const MAX_SHOWN = 80;
 
 /** A client's own text for an error message: never long, however long the text is. */
-export function shownText(text: string): string {
-  return text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)`;
+export function shownText(text: string, maxLength = MAX_SHOWN): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}… (${text.length} characters)`;
 }
 
 /** A client's own JSON value for an error message. Arrays and objects are named by kind, never printed. */
@@ -22,6 +22,6 @@ export function shownShape(shape: readonly number[]): string {
 /** Names for an error message: all of them when they are few. */
 export function shownNames(names: readonly string[]): string {
   if (names.length === 0) return 'none';
-  const shown = names.slice(0, 20).map(shownText).join(', ');
+  const shown = names.slice(0, 20).map((name) => shownText(name)).join(', ');
   return names.length <= 20 ? shown : `${shown} and ${names.length - 20} more`;
 }

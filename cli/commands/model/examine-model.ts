@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { InferError } from '../../../shared/errors.ts';
+import { isEnsemble } from '../../../shared/model/ensemble-graph.ts';
 import { completeModelConfig, type Graph } from '../../../shared/model/complete-config.ts';
 import { listConfigErrors } from '../../../shared/model/list-config-errors.ts';
 import { normaliseModelConfig } from '../../../shared/model/normalise-config.ts';
@@ -14,7 +15,7 @@ import { type ModelConfig, ModelConfigSchema } from '../../../shared/proto/gener
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { Backend, LoadedModel } from '../../../worker/engine/instance/instance.ts';
 import { modelFile } from '../../../worker/engine/repository/load-version.ts';
-import { configFile, isEnsemble, readVersions } from '../../../worker/engine/repository/read-model-folder.ts';
+import { configFile, readVersions } from '../../../worker/engine/repository/read-model-folder.ts';
 import { readLabels } from '../../../worker/engine/repository/read-labels.ts';
 import { loadOptionsOf } from '../../../worker/engine/repository/load-options.ts';
 import type { ModelFolder } from '../../../worker/engine/repository/scan-repositories.ts';

@@ -6,6 +6,9 @@ import { InferError } from '../../../shared/errors.ts';
 import { type ModelConfig, ModelConfigSchema } from '../../../shared/proto/generated/model_config_pb.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
 
+/** Of the parser's own words, which say the field first and what is wrong with it last. */
+const MAX_REASON = 400;
+
 /**
  * Reads the config that a load brings along.
  * @throws InferError INVALID_ARGUMENT for anything that is not the JSON of a model config.
@@ -16,7 +19,9 @@ export function parseConfigOverride(model: string, text: string): ModelConfig {
   } catch (error) {
     const what = error instanceof Error ? error.message : String(error);
     const expected = 'config must be the JSON of a model config';
-    throw new InferError('INVALID_ARGUMENT', `model "${model}": ${expected}: ${shownText(what)}`, { cause: error });
+    throw new InferError('INVALID_ARGUMENT', `model "${model}": ${expected}: ${shownText(what, MAX_REASON)}`, {
+      cause: error,
+    });
   }
 }
 

@@ -15,6 +15,7 @@ import { bytesOf, ModelMemory } from './model-memory.ts';
 import { assertInside, assertNoLibraries, parseConfigOverride, writeTemporaryFolder } from './model-override.ts';
 import { type LoadedSource, planLoad } from './plan-load.ts';
 import { newestVersion, readConfig, readModelFolder, type ReadOptions } from './read-model-folder.ts';
+import { RepeatedLook } from './repeated-look.ts';
 import { scanRepositories } from './scan-repositories.ts';
 import { WorkLine } from './work-line.ts';
 
@@ -71,8 +72,7 @@ export class ModelRepository implements ModelControl, MemberSource {
   readonly #room: ModelMemory;
   readonly #ensembles: EnsembleUpkeep;
   #turns = NO_TURNS;
-  #timer: NodeJS.Timeout | undefined;
-  #looking = Promise.resolve();
+  readonly #look: RepeatedLook;
   #closed = false;
 
   constructor(options: RepositoryOptions) {
@@ -83,6 +83,8 @@ export class ModelRepository implements ModelControl, MemberSource {
       drop: (entry) => this.#drop(entry),
       logger: options.logger,
     });
+    const look = options.mode === 'poll' ? () => this.#poll() : () => this.#scan().then(() => INDEX_MS);
+    this.#look = new RepeatedLook(look, options.logger);
     this.#ensembles = new EnsembleUpkeep({
       entries: () => this.#entries.values(),
       members: this,
@@ -102,8 +104,7 @@ export class ModelRepository implements ModelControl, MemberSource {
     const names = mode !== 'explicit' || loadAtStart.includes('*') ? all : loadAtStart;
     for (const name of names) if (!this.#entries.has(name)) this.#add(name);
     await Promise.all(names.map((name) => this.#loadQuietly(name, true)));
-    if (mode === 'poll') this.#lookAfter(pollMs, () => this.#poll());
-    if (mode === 'explicit') this.#lookAfter(INDEX_MS, () => this.#scan().then(() => INDEX_MS));
+    if (mode !== 'none') this.#look.start(mode === 'poll' ? pollMs : INDEX_MS);
   }
 
   /** From now on replacing a model waits for its turn. */
@@ -196,8 +197,7 @@ export class ModelRepository implements ModelControl, MemberSource {
 
   async close(graceMs: number): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#timer);
-    await this.#looking;
+    await this.#look.end();
     // A load under way cannot be stopped; those that wait for it end at once.
     await Promise.all([...this.#entries.values()].map(({ line }) => line.settled()));
     // Ensembles first: their members have to answer until then.
@@ -377,19 +377,6 @@ export class ModelRepository implements ModelControl, MemberSource {
     const isNobodys = !folder && !lifecycle.serves && line.waiting === 0 && code !== 'NOT_FOUND';
     if (isNobodys) this.#entries.delete(name); // its files came along
     return new InferError(error.code, `load failed for model '${name}': ${error.message}`, { cause: error });
-  }
-
-  #lookAfter(ms: number, look: () => Promise<number>): void {
-    if (this.#closed) return;
-    this.#timer = setTimeout(() => {
-      this.#looking = look()
-        .catch((error: unknown) => {
-          this.#options.logger.warn({ err: error }, 'model repository not looked at');
-          return ms;
-        })
-        .then((nextMs) => this.#lookAfter(nextMs, look));
-    }, ms);
-    this.#timer.unref();
   }
 
   /** Takes up what has changed and settled. Returns when to look again, in ms. */

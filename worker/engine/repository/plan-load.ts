@@ -1,4 +1,5 @@
 import { equals } from '@bufbuild/protobuf';
+import { isEnsemble } from '../../../shared/model/ensemble-graph.ts';
 import { ModelConfigSchema } from '../../../shared/proto/generated/model_config_pb.ts';
 import { loadEnsemble } from '../ensemble/load-ensemble.ts';
 import type { LoadPlan } from '../model-lifecycle.ts';
@@ -6,7 +7,7 @@ import type { MemberSource } from '../served-model.ts';
 import type { Fingerprint } from './fingerprint.ts';
 import { type LoadContext, loadVersion } from './load-version.ts';
 import { findModelFiles } from './model-files.ts';
-import { isEnsemble, type ModelSource } from './read-model-folder.ts';
+import type { ModelSource } from './read-model-folder.ts';
 import type { WorkLine } from './work-line.ts';
 
 /** What a load read, or the one that serves now. */

@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { InferError } from '../../../shared/errors.ts';
+import { isEnsemble } from '../../../shared/model/ensemble-graph.ts';
 import { parseModelConfig } from '../../../shared/model/parse-config.ts';
 import { assertLoadable } from '../../../shared/model/prepare-config.ts';
 import { resolveBackend } from '../../../shared/model/resolve-backend.ts';
@@ -71,11 +72,6 @@ export async function configFile(path: string, configName: string | undefined): 
   const file = join('configs', `${configName}.pbtxt`);
   const stats = await stat(join(path, file)).catch(() => undefined); // not there: the ordinary one serves
   return stats?.isFile() ? file : CONFIG_FILE;
-}
-
-/** An ensemble has no files of its own. */
-export function isEnsemble({ platform, schedulingChoice }: ModelConfig): boolean {
-  return platform === 'ensemble' || schedulingChoice.case === 'ensembleScheduling';
 }
 
 export async function readVersions(
