@@ -22,6 +22,9 @@ export function shownShape(shape: readonly number[]): string {
 /** Names for an error message: all of them when they are few. */
 export function shownNames(names: readonly string[]): string {
   if (names.length === 0) return 'none';
-  const shown = names.slice(0, 20).map((name) => shownText(name)).join(', ');
+  const shown = names
+    .slice(0, 20)
+    .map((name) => shownText(name))
+    .join(', ');
   return names.length <= 20 ? shown : `${shown} and ${names.length - 20} more`;
 }
