@@ -4,9 +4,10 @@ import tseslint from 'typescript-eslint';
 
 // The one direction of imports: cli -> producer -> shared <- worker <- cli.
 const zones = [
-  { target: './shared', from: ['./producer', './worker', './cli'], message: 'shared imports nobody' },
-  { target: './producer', from: ['./worker', './cli'], message: 'producer imports shared only' },
-  { target: './worker', from: ['./producer', './cli'], message: 'worker imports shared only' },
+  { target: './shared', from: ['./producer', './worker', './cli', './client'], message: 'shared imports nobody' },
+  { target: './producer', from: ['./worker', './cli', './client'], message: 'producer imports shared only' },
+  { target: './client', from: ['./producer', './worker', './cli'], message: 'client imports shared only' },
+  { target: './worker', from: ['./producer', './cli', './client'], message: 'worker imports shared only' },
 ];
 
 export default tseslint.config(

@@ -1,9 +1,10 @@
 // `node bench/lifecycle.mjs`: what changing models costs. (1) The latency of one model while another is replaced RELOADS
-// times, as a ratio to its latency without, by turns in one process. (2) How long 100 small models take to load, and what
+// times a turn, as a ratio to its latency without, by turns in one process. (2) How long 100 small models take to load, and what
 // memory each adds beyond its file.
-//   RELOADS=50 node bench/lifecycle.mjs
+//   RELOADS=5 node bench/lifecycle.mjs
 // Writes bench/results/lifecycle.json.
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { copyFile, rename } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { installIfStale, root } from '../scripts/install.mjs';
@@ -15,8 +16,9 @@ const { createEngine } = await import('../dist/worker/engine/create-engine.js');
 const { createCApiBackend } = await import('../dist/worker/engine/backend/onnx/c-api/c-api-backend.js');
 const { Call } = await import('../dist/shared/infer/call.js');
 
-const RELOADS = Number(process.env.RELOADS ?? 50);
-const TURNS = 3;
+/** Short turns, so that what else the machine does falls on both alike. */
+const TURNS = 15;
+const RELOADS = Number(process.env.RELOADS ?? 5); // of a turn
 const MODELS = 100;
 const NEIGHBOUR = 'digits_mlp';
 const CHANGING = 'magika';
@@ -68,8 +70,8 @@ async function measureNeighbour() {
 
 async function reload(engine, file) {
   for (let i = 0; i < RELOADS; i++) {
-    copyFileSync(file, `${file}.next`); // a new file is a change, whatever is in it
-    renameSync(`${file}.next`, file);
+    await copyFile(file, `${file}.next`); // a new file is a change, whatever is in it
+    await rename(`${file}.next`, file);
     await engine.control.load(CHANGING);
     await sleep(20);
   }

@@ -7,8 +7,12 @@ export const COMMANDS: Readonly<Record<CommandName, string>> = {
   worker: 'models; takes requests from Redis. Start as many as wanted',
 };
 
-/** Has commands of its own. */
+/** These have commands of their own. */
 export const MODEL_COMMAND = 'model';
+export const POOL_COMMAND = 'pool';
+
+export const CODEGEN_COMMAND = 'codegen';
+export const API_KEY_COMMAND = 'api-key';
 
 /** What `millrace --help` prints. */
 export function generalHelp(): string {
@@ -21,6 +25,9 @@ export function generalHelp(): string {
     'commands:',
     ...rows,
     `  ${MODEL_COMMAND.padEnd(10)} check, explain, write, load and unload models`,
+    `  ${POOL_COMMAND.padEnd(10)} the workers of a pool: list and drain them`,
+    `  ${CODEGEN_COMMAND.padEnd(10)} write TypeScript types of the models of a running server`,
+    `  ${API_KEY_COMMAND.padEnd(10)} make a key for --api-keys-file`,
     '',
     'millrace COMMAND --help   the options of a command',
     'millrace --version        the version',

@@ -12,6 +12,12 @@ export function httpSettingsOf(settings: Settings<'producer'> | Settings<'serve'
     drainTimeoutMs: settings.exitTimeoutSecs * 1000,
     maxRequestsInFlight: settings.maxInflightRequests,
     maxBytesInFlight: settings.maxInflightBytes,
+    maxOpenJobs: settings.maxOpenJobs,
+    poolLimits: {
+      requests: settings.maxPoolRequests,
+      rows: settings.maxPoolRows,
+      bytes: settings.maxPoolBytes,
+    },
     strictReadiness: settings.strictReadiness,
     serverId: settings.id,
     allowClientShm: settings.allowClientShm ?? listensOnLoopbackOnly(settings),

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import type { GrpcServer } from '../producer/facade/triton-grpc/server.ts';
 import { InferError } from '../shared/errors.ts';
 import type { Logger } from '../shared/runtime/logger.ts';
-import { startMetricsServer, type MetricsServer } from '../shared/runtime/metrics-server.ts';
+import { type MetricsServer, type Readiness, startMetricsServer } from '../shared/runtime/metrics-server.ts';
 
 /** @throws InferError INVALID_ARGUMENT for a server that nobody could call */
 export function assertAnyProtocol({ allowHttp, allowGrpc }: { allowHttp: boolean; allowGrpc: boolean }): void {
@@ -42,11 +42,12 @@ export async function listenMetrics(
   settings: { readonly allowMetrics: boolean; readonly metricsAddress: string; readonly metricsPort: number },
   registry: Registry,
   logger: Logger,
+  ready?: Readiness,
 ): Promise<MetricsServer | undefined> {
   if (!settings.allowMetrics) return undefined;
   const { metricsAddress: host, metricsPort: port } = settings;
   try {
-    return await startMetricsServer({ registry, host, port, logger });
+    return await startMetricsServer({ registry, host, port, logger, ...(ready && { ready }) });
   } catch (error) {
     throw listenError('metrics', host, port, '--metrics-port', error);
   }

@@ -3,8 +3,9 @@ import { InferError } from '../shared/errors.ts';
 import { nearestName } from '../shared/nearest-name.ts';
 import { COMMAND_FLAGS, type CommandName } from './flags/catalogue.ts';
 import { parseFlags } from './flags/parse-flags.ts';
-import { commandHelp, COMMANDS, generalHelp, MODEL_COMMAND } from './help.ts';
+import { API_KEY_COMMAND, CODEGEN_COMMAND, commandHelp, COMMANDS, generalHelp, MODEL_COMMAND, POOL_COMMAND } from './help.ts';
 import { relaunchWithEnvironment } from './launch.ts';
+import { leaveOnSignalWhileStarting } from './shutdown.ts';
 import { VERSION } from './version.ts';
 
 try {
@@ -29,8 +30,23 @@ async function run(args: readonly string[]): Promise<void> {
     await model(rest);
     return;
   }
+  if (word === CODEGEN_COMMAND) {
+    const { codegen } = await import('./commands/codegen/codegen.ts');
+    await codegen(rest);
+    return;
+  }
+  if (word === API_KEY_COMMAND) {
+    const { apiKey } = await import('./commands/api-key.ts');
+    apiKey(rest);
+    return;
+  }
+  if (word === POOL_COMMAND) {
+    const { pool } = await import('./commands/pool/pool.ts');
+    await pool(rest);
+    return;
+  }
   if (!isCommand(word)) {
-    const suggestion = nearestName(word, [...Object.keys(COMMANDS), MODEL_COMMAND]);
+    const suggestion = nearestName(word, [...Object.keys(COMMANDS), MODEL_COMMAND, POOL_COMMAND, CODEGEN_COMMAND, API_KEY_COMMAND]);
     const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`;
     throw new InferError('INVALID_ARGUMENT', `unknown command "${word}"${hint} (millrace --help lists them)`);
   }
@@ -51,16 +67,19 @@ async function runCommand(command: CommandName, args: readonly string[]): Promis
   if (command === 'producer') {
     const settings = parseFlags(command, args, environment);
     relaunchWithEnvironment();
+    leaveOnSignalWhileStarting();
     const { producer } = await import('./commands/producer.ts');
     await producer(settings);
   } else if (command === 'worker') {
     const settings = parseFlags(command, args, environment);
     relaunchWithEnvironment();
+    leaveOnSignalWhileStarting();
     const { worker } = await import('./commands/worker.ts');
     await worker(settings);
   } else {
     const settings = parseFlags(command, args, environment);
     relaunchWithEnvironment();
+    leaveOnSignalWhileStarting();
     const { serve } = await import('./commands/serve.ts');
     await serve(settings);
   }

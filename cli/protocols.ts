@@ -3,12 +3,18 @@ import type { Facade } from '../producer/facade/facade-context.ts';
 import { registerHuggingFaceRoutes } from '../producer/facade/huggingface/routes.ts';
 import { registerOpenAiRoutes } from '../producer/facade/openai/routes.ts';
 import { registerOpenApiRoutes } from '../producer/facade/openapi/routes.ts';
+import { registerPoolRoutes } from '../producer/facade/pool/routes.ts';
 import { createGrpcServer } from '../producer/facade/triton-grpc/server.ts';
 import type { Preprocessor } from '../producer/preprocess/preprocessor.ts';
 import { isLoopback } from '../producer/http/request-origin.ts';
 import { controlRefused, trafficRefused } from '../shared/infer/not-served.ts';
+import type { Pool } from '../producer/pool/pool-view.ts';
 import { parseRestrictions, type Restrictions } from '../producer/service/restricted-access.ts';
 import type { ResponseStore } from '../producer/service/cache/response-store.ts';
+import type { SharedLimits } from '../producer/service/limits/limits.ts';
+import type { Tenants } from '../producer/service/tenants/tenants.ts';
+import { TenantsFile } from '../producer/service/tenants/tenants-file.ts';
+import type { JobStore } from '../producer/service/jobs/job-store.ts';
 import { createServices, type MeasuredDispatcher, type Services } from '../producer/service/services.ts';
 import type { TrafficMetricsSource } from '../shared/runtime/traffic-metrics.ts';
 import type { TrafficStore } from '../shared/traffic/traffic-store.ts';
@@ -22,10 +28,12 @@ import { VERSION } from './version.ts';
 
 type ProtocolSettings = Settings<'producer'> | Settings<'serve'>;
 
-/** Which calls need a header, over each protocol. */
+/** Which calls need a header, over each protocol, and whose keys are needed for all of them. */
 export interface ProtocolRules {
   readonly http: Restrictions;
   readonly grpc: Restrictions;
+  /** Undefined where requests need no key. */
+  readonly keys: TenantsFile | undefined;
 }
 
 /** To be called before anything is opened. @throws InferError INVALID_ARGUMENT for options that cannot be served */
@@ -34,6 +42,7 @@ export function protocolRulesOf(settings: ProtocolSettings): ProtocolRules {
   return {
     http: parseRestrictions('--http-restricted-api', settings.httpRestrictedApi),
     grpc: parseRestrictions('--grpc-restricted-protocol', settings.grpcRestrictedProtocol),
+    keys: settings.apiKeysFile === undefined ? undefined : TenantsFile.open(settings.apiKeysFile),
   };
 }
 
@@ -43,6 +52,12 @@ export interface ProtocolParts {
   /** Nor are these. */
   readonly responseStore: ResponseStore | undefined;
   readonly trafficStore: TrafficStore;
+  /** Closed by the protocols; in the memory of this process unless given. */
+  readonly jobStore?: JobStore;
+  /** The same; counts what is limited. */
+  readonly limits?: SharedLimits;
+  /** The workers behind the dispatcher. */
+  readonly pool: Pool;
   readonly preprocessor: Preprocessor;
   readonly rules: ProtocolRules;
   readonly logger: SwitchableLogger;
@@ -53,6 +68,8 @@ export interface ProtocolParts {
 export interface Protocols {
   /** What it has counted is for the metrics. */
   readonly traffic: TrafficMetricsSource;
+  /** The same; undefined where requests need no key. */
+  readonly tenants: Tenants | undefined;
   /** Opens the ports. Returns the addresses to show; undefined for a protocol that is switched off. */
   listen(): Promise<{ url: string | undefined; grpcAddress: string | undefined }>;
   /** Answers what is in hand over both protocols and refuses the rest. */
@@ -61,13 +78,16 @@ export interface Protocols {
 
 /** HTTP and gRPC in front of a dispatcher, as the command line wants them. They do not listen yet. */
 export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts): Protocols {
-  const { dispatcher, responseStore, trafficStore, preprocessor, rules, logger, facades } = parts;
+  const { dispatcher, pool, responseStore, trafficStore, jobStore, limits, preprocessor, rules, logger, facades } = parts;
   const http = httpSettingsOf(settings);
   const logSettings = logSettingsOf(settings, logger);
   const services = createServices({
     dispatcher,
     responseStore,
     trafficStore,
+    jobStore,
+    limits,
+    tenants: rules.keys?.tenants,
     settings: http,
     logger,
     logSettings,
@@ -81,6 +101,7 @@ export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts
     facades: [
       (scope, context) => registerHuggingFaceRoutes(scope, context, preprocessor),
       (scope, context) => registerOpenAiRoutes(scope, context, preprocessor),
+      (scope) => registerPoolRoutes(scope, { pool, closed: poolClosed(settings.httpAddress, httpRules) }),
       (scope, context) => registerOpenApiRoutes(scope, context, { preprocessor, restrictions: httpRules }),
       ...facades,
     ],
@@ -94,15 +115,26 @@ export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts
     : undefined;
   return {
     traffic: services.traffic,
+    tenants: services.tenants,
     async listen() {
+      rules.keys?.start(logger);
       const grpcAddress = grpc && (await listenGrpc(grpc, settings.grpcAddress, settings.grpcPort));
       return { url: await listenHttp(app, settings), grpcAddress };
     },
     async close(graceMs) {
       await Promise.all([app.close(), grpc?.close(graceMs)]);
+      rules.keys?.close();
+      await services.jobs.close();
+      await limits?.close();
       services.sharedMemory.close();
     },
   };
+}
+
+/** The pool tells of hosts and sends workers away, so beyond this machine it is for those who know a header, or nobody. */
+function poolClosed(address: string, rules: Restrictions): string | undefined {
+  if (isLoopback(address) || rules.keyOf('pool') !== undefined) return undefined;
+  return 'the pool is not shown here: beyond loopback it needs --http-restricted-api=pool:HEADER=VALUE';
 }
 
 /** Beyond this machine models are controlled by those who know a header, or by nobody. */

@@ -6,13 +6,17 @@ const MARGIN_MS = 2000;
 /**
  * Ends the process on SIGTERM or SIGINT: `close` gets the grace period in ms, and the process leaves with 0 when it is
  * done, with 1 when it failed. A second signal, or a `close` that does not end, kills the process.
+ * @returns leaves in the same way for another reason; does nothing while the process leaves already
  */
-export function closeOnSignal(close: (graceMs: number) => Promise<void>, graceMs: number, logger: Logger): void {
+export function closeOnSignal(
+  close: (graceMs: number) => Promise<void>,
+  graceMs: number,
+  logger: Logger,
+): (reason: string) => void {
   let closing = false;
-  const onSignal = (signal: NodeJS.Signals): void => {
-    if (closing) killSelf();
+  const leaveFor = (reason: object): void => {
     closing = true;
-    logger.info({ signal, graceMs }, 'shutting down');
+    logger.info({ ...reason, graceMs }, 'shutting down');
     const patience = setTimeout(() => {
       logger.error({ graceMs }, 'requests were still in hand when the grace period ended');
       killSelf();
@@ -29,8 +33,33 @@ export function closeOnSignal(close: (graceMs: number) => Promise<void>, graceMs
       },
     );
   };
+  let signalled = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (signalled) killSelf();
+    signalled = true;
+    if (!closing) leaveFor({ signal });
+  };
+  process.off('SIGTERM', leaveAtOnce);
+  process.off('SIGINT', leaveAtOnce);
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
+  return (reason) => {
+    if (!closing) leaveFor({ reason });
+  };
+}
+
+/**
+ * Until there is something to close, a signal ends the process at once. That is what the system does anyway, except to the
+ * first process of a container, which without this would go on loading models until it is killed.
+ */
+export function leaveOnSignalWhileStarting(): void {
+  if (process.pid !== 1) return;
+  process.on('SIGTERM', leaveAtOnce);
+  process.on('SIGINT', leaveAtOnce);
+}
+
+function leaveAtOnce(signal: NodeJS.Signals): void {
+  process.exit(signal === 'SIGTERM' ? 143 : 130);
 }
 
 /** `process.exit` waits for model runs under way, which may never end. */

@@ -1,6 +1,7 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import type { Facade, FacadeContext } from './facade/facade-context.ts';
 import { isInfer, maxBytesOf, registerTritonHttpRoutes } from './facade/triton-http/routes.ts';
+import { requireKeys } from './http/api-keys.ts';
 import { sendError } from './http/error-reply.ts';
 import { answerBrokenRequest, createHttpServer, type HttpServer } from './http/http-server.ts';
 import type { HttpSettings } from './http/http-settings.ts';
@@ -57,6 +58,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   });
   app.setErrorHandler((error, _request, reply) => sendError(reply, error, logger));
   registerNotFound(app);
+  if (services.tenants) requireKeys(app, services.tenants);
   restrictRoutes(app, options.restrictions ?? NO_RESTRICTIONS);
   wakeModels(app, services);
   acceptAnyBody(app, admission, (request) => request.routeOptions.bodyLimit);

@@ -15,7 +15,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const SOURCES = ['cli', 'producer', 'worker', 'shared'];
+const SOURCES = ['cli', 'client', 'producer', 'worker', 'shared'];
 const STAMP = join(root, 'dist', '.built');
 /** Of the folders that builds work in, beside `dist` so that source maps point to the sources from both. */
 const PREFIX = '.dist-';

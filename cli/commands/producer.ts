@@ -2,6 +2,10 @@ import { registerBullDashboard } from '../../producer/dashboard/bull-dashboard.t
 import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
 import { CountingDispatcher } from '../../producer/dispatch/counting-dispatcher.ts';
 import { createQueueDispatcher } from '../../producer/dispatch/queue-dispatcher.ts';
+import { RedisJobStore } from '../../producer/service/jobs/redis-job-store.ts';
+import { RedisLimits } from '../../producer/service/limits/redis-limits.ts';
+import { registerTenantMetrics } from '../../shared/runtime/tenant-metrics.ts';
+import { registerPoolMetrics } from '../../shared/runtime/pool-metrics.ts';
 import { registerTrafficMetrics } from '../../shared/runtime/traffic-metrics.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
@@ -30,15 +34,25 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
     logger,
     maxRequestsInFlight: settings.maxInflightRequests,
     maxBytesInFlight: settings.maxInflightBytes,
+    latencyGoalMs: settings.latencyGoalMs,
+    maxDesiredWorkers: settings.maxDesiredWorkers,
+    readyWithoutWorkers: !settings.strictReadiness,
   });
   const dispatcher = new CountingDispatcher(queue);
   const responseStore = cache && (await createResponseStore(cache, logger));
+  const { redis: redisUrl, maxOpenJobs: maxOpen } = settings;
+  const jobStore = new RedisJobStore({ pool: queue.pool, redisUrl, maxOpen, logger });
+  await jobStore.start();
+  const limits = new RedisLimits({ redis: queue.pool.redis, link: queue.pool.link, logger });
   const preprocessor = preprocessorOf(settings, logger);
   const { httpAddress: listenAddress, dashboardToken: token } = settings;
   const protocols = createProtocols(settings, {
     dispatcher,
     responseStore,
     trafficStore: queue.traffic,
+    pool: queue.monitor,
+    jobStore,
+    limits,
     preprocessor,
     rules,
     logger,
@@ -66,6 +80,8 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
     const registry = createMetricsRegistry(dispatcher, metricsOptions);
     if (responseStore) addCacheMetrics(registry, responseStore, dispatcher);
     registerTrafficMetrics(registry, protocols.traffic);
+    registerPoolMetrics(registry, queue.monitor);
+    if (protocols.tenants) registerTenantMetrics(registry, protocols.tenants);
     metrics = await listenMetrics(settings, registry, logger);
     return protocols.listen();
   });

@@ -1,5 +1,6 @@
 import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
 import { MemoryTrafficStore } from '../../producer/service/traffic/memory-traffic-store.ts';
+import { registerTenantMetrics } from '../../shared/runtime/tenant-metrics.ts';
 import { registerTrafficMetrics } from '../../shared/runtime/traffic-metrics.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
@@ -7,6 +8,7 @@ import { closeOnFailure } from '../close-on-failure.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
 import { loadEngine } from '../load-engine.ts';
+import { LocalPool } from '../local-pool.ts';
 import { loggerOf } from '../logger.ts';
 import { parseMetricsConfig } from '../metrics-config.ts';
 import { preprocessorOf } from '../preprocessor-of.ts';
@@ -26,8 +28,10 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
   if (!cache) warnWithoutCache(engine, logger);
   const responseStore = cache && (await createResponseStore(cache, logger));
   const preprocessor = preprocessorOf(settings, logger);
+  const pool = new LocalPool(engine);
   const protocols = createProtocols(settings, {
     dispatcher: engine,
+    pool,
     responseStore,
     trafficStore: new MemoryTrafficStore(),
     preprocessor,
@@ -39,6 +43,7 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
   const close = async (graceMs: number): Promise<void> => {
     await protocols.close(graceMs);
     await engine.close(graceMs);
+    pool.close();
     await preprocessor.close();
     await metrics?.close();
     await responseStore?.close();
@@ -47,6 +52,7 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
     const registry = createMetricsRegistry(engine, metricsOptions);
     if (responseStore) addCacheMetrics(registry, responseStore, engine);
     registerTrafficMetrics(registry, protocols.traffic);
+    if (protocols.tenants) registerTenantMetrics(registry, protocols.tenants);
     metrics = await listenMetrics(settings, registry, logger);
     return protocols.listen();
   });

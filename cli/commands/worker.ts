@@ -3,32 +3,49 @@ import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
 import { type Consumer, createConsumer, type WorkerEngine } from '../../worker/consumer/create-consumer.ts';
 import type { Engine } from '../../worker/engine/engine.ts';
 import { closeOnFailure } from '../close-on-failure.ts';
+import { parseDuration } from '../duration.ts';
 import type { Settings } from '../flags/catalogue.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
+import { leaveWhenIdle } from '../idle-exit.ts';
 import { loadEngine } from '../load-engine.ts';
 import { loggerOf } from '../logger.ts';
 import { parseMetricsConfig } from '../metrics-config.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
 
+const JOINING = { ok: false, reason: 'the worker has not joined the pool yet' } as const;
+
 /** `millrace worker`: an engine that drains the queue. Returns when it takes work. */
 export async function worker(settings: Settings<'worker'>): Promise<void> {
   const metricsOptions = parseMetricsConfig(settings.metricsConfig);
+  const idleMs = settings.idleExit === undefined ? undefined : parseDuration('--idle-exit', settings.idleExit);
   const logger = loggerOf(settings);
   const engine = await loadEngine(settings, logger, true);
   let metrics: MetricsServer | undefined;
   let consumer: Consumer | undefined;
+  let leave: ((reason: string) => void) | undefined;
+  let drained = false;
   const close = async (graceMs: number): Promise<void> => {
     await consumer?.close(graceMs);
     await engine.close(graceMs);
     await metrics?.close();
   };
-  const { workerId } = await closeOnFailure(close, async () => {
-    metrics = await listenMetrics(settings, createMetricsRegistry(engine, metricsOptions), logger);
-    consumer = await createConsumer({ redisUrl: settings.redis, engine: poolEngineOf(engine), logger });
+  const onDrain = (): void => {
+    drained = true;
+    leave?.('drained');
+  };
+  const joined = await closeOnFailure(close, async () => {
+    const ready = () => consumer?.ready() ?? JOINING;
+    metrics = await listenMetrics(settings, createMetricsRegistry(engine, metricsOptions), logger, ready);
+    const retentionMs = settings.modelRetentionSecs * 1000;
+    const poolEngine = poolEngineOf(engine);
+    consumer = await createConsumer({ redisUrl: settings.redis, engine: poolEngine, logger, retentionMs, onDrain });
     return consumer;
   });
-  closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
+  const { workerId } = joined;
+  leave = closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
+  if (drained) leave('drained');
+  if (idleMs !== undefined) leaveWhenIdle({ consumer: joined, idleMs, leave, logger });
   await printStarted({
     command: `worker ${workerId}`,
     url: undefined,
@@ -44,6 +61,7 @@ function poolEngineOf(engine: Engine): WorkerEngine {
     infer,
     catalog,
     ...(controlled && { control }),
+    stats: () => engine.stats(),
     wake: (model) => engine.wake(model),
     takeTurns: (turns) => engine.takeTurns(turns),
   };

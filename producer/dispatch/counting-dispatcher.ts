@@ -53,11 +53,12 @@ export class CountingDispatcher implements Dispatcher {
 
   /** One for each model version that can be called, or could be if a worker was there; none for one that was unloaded. */
   *stats(): Iterable<ModelStats> {
-    for (const { name, version, state, reason, loadSeconds } of this.#inner.catalog.list()) {
+    for (const { name, version, state, reason, loadSeconds, batching } of this.#inner.catalog.list()) {
       if (version === undefined || reason === UNLOADED) continue;
       if (state !== 'READY' && !this.#stats.has(keyOf(name, version))) continue;
       const stats = this.statsOf(name, version);
       stats.loadSeconds = loadSeconds ?? stats.loadSeconds;
+      if (state === 'READY') stats.batching = batching;
       if (state === 'READY') this.#describe(stats);
       yield stats;
     }

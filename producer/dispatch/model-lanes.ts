@@ -55,8 +55,8 @@ export class ModelLanes {
       if (worker !== gone) continue;
       lane.close();
       this.#lanes.delete(queue);
-      void this.#options.queues.remove(queue);
     }
+    this.#options.queues.removeOf(gone);
   }
 
   close(): void {

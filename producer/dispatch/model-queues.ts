@@ -1,6 +1,7 @@
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../shared/runtime/logger.ts';
+import { removeWorkerQueue } from '../../shared/runtime/worker-queues.ts';
 import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
 import { EVENTS_MAX_LENGTH, JOB_OPTIONS } from '../../shared/wire/queue-options.ts';
 
@@ -9,6 +10,8 @@ export class ModelQueues {
   readonly #redis: Redis;
   readonly #logger: Logger;
   readonly #queues = new Map<string, Queue>();
+  /** The names of those that one worker alone takes from, by worker. */
+  readonly #ofWorkers = new Map<string, Set<string>>();
 
   constructor(redis: Redis, logger: Logger) {
     this.#redis = redis;
@@ -32,21 +35,27 @@ export class ModelQueues {
       });
       queue.on('error', (error) => this.#logger.debug({ model, error: error.message }, 'queue error'));
       this.#queues.set(name, queue);
+      if (worker !== '') this.#ofWorkers.set(worker, (this.#ofWorkers.get(worker) ?? new Set()).add(name));
     }
     return queue;
   }
 
-  /** Removes the queue of a worker that is gone, with whatever was sent after it had left. */
-  async remove(name: string): Promise<void> {
+  /** Removes the queues of a worker that is gone, with whatever was sent after it had left. */
+  removeOf(worker: string): void {
+    const names = this.#ofWorkers.get(worker) ?? [];
+    this.#ofWorkers.delete(worker);
+    for (const name of names) void this.#remove(name);
+  }
+
+  async #remove(name: string): Promise<void> {
     const queue = this.#queues.get(name);
-    if (!queue) return;
     this.#queues.delete(name);
     try {
-      await queue.obliterate({ force: true });
+      await queue?.close();
+      await removeWorkerQueue(this.#redis, name, this.#logger);
     } catch (error) {
       this.#logger.warn({ queue: name, error: String(error) }, 'queue of a lost worker not removed');
     }
-    await queue.close();
   }
 
   async close(): Promise<void> {

@@ -7,7 +7,8 @@ import type { Reply } from '../../shared/wire/reply.ts';
 /** A request that somebody waits for, from arrival until it is settled. */
 export interface PendingRequest {
   readonly sequence: number;
-  readonly request: InferRequest;
+  /** As it is sent; one that belongs to a sequence names the version that has it. */
+  request: InferRequest;
   readonly call: Call;
   readonly rows: number;
   readonly bytes: number;

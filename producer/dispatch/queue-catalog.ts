@@ -30,9 +30,12 @@ export const NO_WORKER_REASON = 'no worker serves this model now';
 export class QueueCatalog implements ModelCatalog {
   readonly #filesOf: (description: ModelDescription) => ModelFiles;
   #models: ReadonlyMap<string, Model> = new Map();
+  /** Versions by model. */
+  #described: ReadonlyMap<string, string[]> = new Map();
   /** Those that take new work. */
   #workers: readonly WorkerRecord[] = [];
   #alive: ReadonlySet<string> = new Set();
+  #records: readonly WorkerRecord[] = [];
   /** Built once per description and set of versions, so that callers may hang their own caches on it. */
   #built = new Map<string, ReadyModel>();
 
@@ -61,8 +64,10 @@ export class QueueCatalog implements ModelCatalog {
       });
     }
     this.#models = models;
+    this.#described = versionsByName(snapshot);
     this.#workers = snapshot.workers.filter((worker) => !worker.draining);
     this.#alive = new Set(snapshot.workers.map(({ id }) => id));
+    this.#records = snapshot.workers;
   }
 
   resolve(name: string, version: string): ReadyModel {
@@ -115,6 +120,28 @@ export class QueueCatalog implements ModelCatalog {
       .map(({ id }) => id);
   }
 
+  /** How many more sequences of a model version the worker has places for, about; undefined when it does not tell. */
+  freePlaces(worker: string, name: string, version: string): number | undefined {
+    const record = this.#workers.find(({ id }) => id === worker);
+    return record?.models.find((model) => model.name === name && model.version === version)?.freePlaces;
+  }
+
+  /** All versions that the directory knows of, those that no worker serves any more too, for a while. */
+  knownVersions(name: string): string[] {
+    return this.#described.get(name) ?? [];
+  }
+
+  /** The queues that single workers take the sequences of a model from. */
+  workerQueues(): readonly { readonly model: string; readonly worker: string }[] {
+    return this.#workers.flatMap(({ id: worker, models }) => {
+      const names = models.filter(({ name, version = '', state }) => {
+        const ready = state === 'READY' ? this.#models.get(name)?.versions.get(version)?.ready : undefined;
+        return ready !== undefined && this.sequenceIdleMs(ready) !== undefined;
+      });
+      return [...new Set(names.map(({ name }) => name))].map((model) => ({ model, worker }));
+    });
+  }
+
   /** How long a sequence of the model may be silent, in ms; undefined for a model whose requests belong to no sequences. */
   sequenceIdleMs({ config }: ReadyModel): number | undefined {
     return sequenceIdleMs(config, (name, version) => {
@@ -126,6 +153,11 @@ export class QueueCatalog implements ModelCatalog {
   /** Whether the worker is there, even if it takes nothing new. */
   isAlive(worker: string): boolean {
     return this.#alive.has(worker);
+  }
+
+  /** All living workers, those too that take nothing new. */
+  workers(): readonly WorkerRecord[] {
+    return this.#records;
   }
 
   /** Ids of the living workers that load and unload on request. */
@@ -196,6 +228,16 @@ function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<s
     entriesOf(name).set(version, { state: unserved(name, version), announced: false, hash, description });
   }
   return models;
+}
+
+function versionsByName({ descriptions }: DirectorySnapshot): Map<string, string[]> {
+  const versions = new Map<string, string[]>();
+  for (const { name, version } of descriptions.values()) {
+    const known = versions.get(name);
+    if (!known) versions.set(name, [version]);
+    else if (!known.includes(version)) known.push(version);
+  }
+  return versions;
 }
 
 function rank(state: ModelState): number {

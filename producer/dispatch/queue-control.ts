@@ -1,21 +1,20 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
-import { sha256 } from '../../shared/directory/model-description.ts';
+import { describeControlFiles, removeControlFiles, storeControlFiles } from '../../shared/directory/control-files.ts';
 import { type ErrorCode, InferError } from '../../shared/errors.ts';
 import { controlRefused } from '../../shared/infer/not-served.ts';
 import type { ModelControl, ModelOverride } from '../../shared/infer/ports.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { takeRedisLock } from '../../shared/runtime/redis-lock.ts';
 import {
-  CONTROL_FILE_TTL_MS,
   type ControlEntry,
   controlField,
-  type ControlFile,
+  decodeControlEntry,
   decodeControlResult,
   encodeControlEntry,
 } from '../../shared/wire/control.ts';
-import { CONTROL_KEY, controlFileKey, controlLockKey, controlResultKey } from '../../shared/wire/names.ts';
+import { CONTROL_KEY, controlLockKey, controlResultKey } from '../../shared/wire/names.ts';
 import type { CatalogFeed } from './catalog-feed.ts';
 
 export interface QueueControlOptions {
@@ -46,10 +45,7 @@ export class QueueControl implements ModelControl {
   }
 
   async load(model: string, { config, files = new Map() }: ModelOverride = {}): Promise<void> {
-    const described: ControlFile[] = [];
-    for (const [path, content] of files) {
-      described.push({ path, sha256: sha256(content), byteLength: content.byteLength });
-    }
+    const described = describeControlFiles(model, files);
     await this.#ask(model, { id: newId(), action: 'load', config, files: described }, [...files.values()]);
   }
 
@@ -71,8 +67,10 @@ export class QueueControl implements ModelControl {
       throw controlRefused(model, entry.action === 'unload' ? 'unload' : 'load', why);
     }
     const release = await takeRedisLock(redis, controlLockKey(model), TIMEOUT_MS);
+    /** What is not asked for any more at the end. */
+    let over: ControlEntry | undefined = entry;
     try {
-      await this.#storeFiles(files);
+      await storeControlFiles(redis, entry.id, files);
       const field = controlField(model, entry);
       const before = await redis.hget(CONTROL_KEY, field);
       if (entry.action === 'unload' && before === null && !feed.catalog.names().includes(model)) return;
@@ -84,20 +82,17 @@ export class QueueControl implements ModelControl {
       } catch (error) {
         failure = InferError.from(error);
       }
-      if (!failure && entry.action !== 'wake') return;
+      if (!failure && entry.action !== 'wake') {
+        over = decoded(before);
+        return;
+      }
       // Workers that join later do what was asked before, as those that could not change still do.
       if (before === null) await redis.hdel(CONTROL_KEY, field);
       else await redis.hset(CONTROL_KEY, field, before);
       if (failure) throw failure;
     } finally {
+      if (over) await removeControlFiles(redis, over).catch(() => undefined); // they expire
       await release();
-    }
-  }
-
-  async #storeFiles(files: readonly Uint8Array[]): Promise<void> {
-    for (const content of files) {
-      const data = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
-      await this.#options.redis.set(controlFileKey(sha256(content)), data, 'PX', CONTROL_FILE_TTL_MS);
     }
   }
 
@@ -120,6 +115,15 @@ export class QueueControl implements ModelControl {
       }
       await sleep(LOOK_MS);
     }
+  }
+}
+
+/** Undefined where there is none, or one of another version of Millrace. */
+function decoded(text: string | null): ControlEntry | undefined {
+  try {
+    return text === null ? undefined : decodeControlEntry(text);
+  } catch {
+    return undefined; // its files expire
   }
 }
 

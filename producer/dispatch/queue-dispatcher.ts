@@ -16,8 +16,12 @@ import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { cancelKey, replyKey } from '../../shared/wire/names.ts';
 import type { Reply } from '../../shared/wire/reply.ts';
+import { PoolMonitor } from '../pool/pool-monitor.ts';
+import type { JobPool } from '../service/jobs/job-queue.ts';
 import { CancelWriter } from './cancel-writer.ts';
 import { CatalogFeed } from './catalog-feed.ts';
+import { explainDeadline } from './explain-deadline.ts';
+import { FreePlaces } from './free-places.ts';
 import { findLostRequests } from './lost-jobs.ts';
 import { ModelLanes } from './model-lanes.ts';
 import { ModelQueues } from './model-queues.ts';
@@ -28,6 +32,7 @@ import { RedisTrafficStore } from './redis-traffic-store.ts';
 import { BLOCK_MS, ReplyListener } from './reply-listener.ts';
 import { SequenceHolders } from './sequence-holders.ts';
 import { SequenceLines } from './sequence-lines.ts';
+import { createUpkeep } from './upkeep.ts';
 import { VersionQueues } from './version-queues.ts';
 
 export interface QueueDispatcherOptions {
@@ -44,6 +49,12 @@ export interface QueueDispatcherOptions {
   readonly bundleWindowMs?: number;
   /** For the first connection. Default 5000. */
   readonly connectTimeoutMs?: number;
+  /** In which what waits is to be worked off, by which workers are wished for. Default 1000. */
+  readonly latencyGoalMs?: number;
+  /** Most workers that are wished for. Default 100. */
+  readonly maxDesiredWorkers?: number;
+  /** Whether it is ready while no worker is there, as requests then wait for one. Default false. */
+  readonly readyWithoutWorkers?: boolean;
 }
 
 /** What the producer's metrics and dashboard want beside the port. */
@@ -51,7 +62,10 @@ export interface QueueDispatcher extends Dispatcher {
   /** How requests are spread over versions in the whole pool. */
   readonly traffic: TrafficStore;
   readonly catalog: QueueCatalog;
-  /** One queue per known model, for the dashboard. They stay the dispatcher's, which closes them. */
+  /** The workers, and how many there should be. */
+  readonly monitor: PoolMonitor;
+  readonly pool: JobPool;
+  /** All queues of the models, versions and single workers, for the dashboard. They stay the dispatcher's, which closes them. */
   queues(): readonly Queue[];
   stats(): { readonly requestsInFlight: number; readonly bytesInFlight: number; readonly lateAnswers: number };
 }
@@ -108,6 +122,8 @@ class RedisQueueDispatcher implements QueueDispatcher {
   readonly catalog: QueueCatalog;
   readonly control: QueueControl;
   readonly traffic: RedisTrafficStore;
+  readonly pool: JobPool;
+  readonly monitor: PoolMonitor;
   readonly #parts: Parts;
   readonly #pending = new PendingRequests((request) => this.#sequences.settled(request));
   readonly #sequences: SequenceLines;
@@ -133,6 +149,9 @@ class RedisQueueDispatcher implements QueueDispatcher {
     this.#maxRequests = parts.maxRequestsInFlight ?? 10_000;
     this.#maxBytes = parts.maxBytesInFlight ?? 256 * 1024 * 1024;
     this.#queues = new ModelQueues(redis, logger);
+    const { latencyGoalMs = 1000, maxDesiredWorkers = 100 } = parts;
+    this.monitor = new PoolMonitor({ redis, link, catalog: feed.catalog, latencyGoalMs, maxDesiredWorkers, logger });
+    this.pool = { redis, link, queues: this.#queues, versionQueues: this.#versionQueues };
     const { clock = systemClock, maxBundleRequests: maxRequests = 32, bundleWindowMs: windowMs = 2 } = parts;
     this.#lanes = new ModelLanes({
       redis,
@@ -155,14 +174,15 @@ class RedisQueueDispatcher implements QueueDispatcher {
       logger,
       onReply: (reply) => {
         if ('response' in reply) this.#noteRun(reply.response);
-        const answer = 'error' in reply && reply.error instanceof NotServed ? this.#notServed(reply) : reply;
+        const answer = 'error' in reply ? this.#refused(reply) : reply;
         if (!answer) return;
-        this.#sequences.over(answer.sequence);
+        this.#sequences.over(answer.sequence, 'response' in answer);
         this.#pending.settle(answer);
       },
     });
     this.#sequences = new SequenceLines({
-      holders: new SequenceHolders(redis, feed.catalog, () => feed.refresh()),
+      holders: new SequenceHolders(redis, feed.catalog, new FreePlaces(feed.catalog, clock), () => feed.refresh()),
+      versionOf: (model, asked) => feed.catalog.resolve(model, asked).version,
       isAlive: (worker) => feed.catalog.isAlive(worker),
       clock,
       send: (request, maxBatchSize) => this.#lanes.push(request, maxBatchSize),
@@ -172,9 +192,11 @@ class RedisQueueDispatcher implements QueueDispatcher {
   }
 
   start(): void {
-    const { link } = this.#parts;
+    const { link, feed, redis, logger } = this.#parts;
     this.#listener.start();
-    this.#parts.feed.onRead(() => this.#sequences.follow());
+    this.monitor.start();
+    feed.onRead(() => this.#sequences.follow());
+    feed.onRead(createUpkeep(redis, logger));
     link.onState((state) => {
       if (state.kind === 'down') this.#failUnqueued(link.fault() ?? 'the queue is not reachable');
       if (state.kind === 'up') this.#lanes.wake();
@@ -211,7 +233,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       };
       this.#pending.add(pending);
       call.onCancel((error) => this.#abandon(pending, error));
-      if (part && idleMs !== undefined) this.#sequences.push(pending, part, idleMs, model.maxBatchSize);
+      if (part && idleMs !== undefined) this.#sequences.push(pending, part, idleMs, model);
       else this.#lanes.push(pending, model.maxBatchSize);
     });
   };
@@ -231,7 +253,10 @@ class RedisQueueDispatcher implements QueueDispatcher {
   ready(): { ok: true } | { ok: false; reason: string } {
     const reason = this.#closing ? 'the server is shutting down' : this.#parts.link.fault();
     if (reason !== undefined) return { ok: false, reason };
-    return this.catalog.hasWorkers() ? { ok: true } : { ok: false, reason: 'no worker is connected' };
+    const { readyWithoutWorkers = false } = this.#parts;
+    return readyWithoutWorkers || this.catalog.hasWorkers()
+      ? { ok: true }
+      : { ok: false, reason: 'no worker is connected' };
   }
 
   pending(model: string, version: string): number {
@@ -242,6 +267,10 @@ class RedisQueueDispatcher implements QueueDispatcher {
     return [
       ...this.catalog.names().map((model) => this.#queues.of(model)),
       ...this.#versionQueues.used().map(({ model, version }) => this.#queues.of(model, version)),
+      ...this.catalog.workerQueues().map(({ model, worker }) => {
+        this.#sequences.watch(worker); // so that it is removed with its worker
+        return this.#queues.of(model, '', worker);
+      }),
     ];
   }
 
@@ -255,6 +284,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
     this.#closing = true;
     await this.#pending.close(graceMs);
     feed.close();
+    this.monitor.close();
     this.traffic.close();
     this.#sequences.close();
     this.#lanes.close();
@@ -289,22 +319,9 @@ class RedisQueueDispatcher implements QueueDispatcher {
   #abandon(request: PendingRequest, error: InferError): void {
     if (request.settled) return;
     const wasSent = request.bundle !== '';
-    this.#pending.fail(request.sequence, this.#explain(request, error));
-    if (wasSent) this.#cancels.add(request.sequence, this.#parts.link.toRedis(request.call.deadlineMs));
-  }
-
-  /** A deadline that passed because nobody was there to work is not the model's slowness. */
-  #explain({ request, call }: PendingRequest, error: InferError): InferError {
-    if (error.code !== 'DEADLINE_EXCEEDED') return error;
-    const { link, clock = systemClock } = this.#parts;
-    const waitedMs = Math.round(clock.now() - call.arrivalMs);
-    const fault = link.fault();
-    if (fault !== undefined) return new InferError('UNAVAILABLE', `${fault} (the request waited ${waitedMs} ms)`);
-    if (this.catalog.served(request.model)) return error;
-    return new InferError(
-      'UNAVAILABLE',
-      `no worker serves model '${request.model}' now: the request waited ${waitedMs} ms in the queue`,
-    );
+    const { link, feed, clock = systemClock } = this.#parts;
+    this.#pending.fail(request.sequence, explainDeadline(request, error, link, feed.catalog, clock.now()));
+    if (wasSent) this.#cancels.add(request.sequence, link.toRedis(request.call.deadlineMs));
   }
 
   /** Of the requests that ran together one carries the run. */
@@ -356,11 +373,17 @@ class RedisQueueDispatcher implements QueueDispatcher {
     return true;
   }
 
-  /** A request whose worker does not serve the model any more. Returns what to answer with; undefined while it may be served yet. */
-  #notServed(reply: Reply & { readonly error: InferError }): Reply | undefined {
+  /**
+   * A request that its worker did not run because it does not serve the model any more, or has no room for another sequence,
+   * may go to another. Returns what to answer with; undefined while it may be served yet.
+   */
+  #refused(reply: Reply & { readonly error: InferError }): Reply | undefined {
     const { sequence, error } = reply;
-    if (!this.#sequences.has(sequence)) return this.#tryElsewhere(sequence) ? undefined : reply;
-    const refusal = this.#sequences.refused(sequence, error);
+    const isNotServed = error instanceof NotServed;
+    const isFull = error.code === 'RESOURCE_EXHAUSTED' && error.refusedAt === 'entry';
+    if (!isNotServed && !isFull) return reply;
+    if (!this.#sequences.has(sequence)) return isNotServed && this.#tryElsewhere(sequence) ? undefined : reply;
+    const refusal = isFull ? this.#sequences.crowded(sequence, error) : this.#sequences.refused(sequence, error);
     return refusal && { sequence, error: refusal };
   }
 

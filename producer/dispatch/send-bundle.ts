@@ -16,8 +16,8 @@ export interface BundleTarget {
 }
 
 /** Tensors outlive the deadline by the time that recovery from a dead worker may take, in ms. */
-const RECOVERY_MS = 30_000;
-const MIN_TTL_MS = 60_000;
+export const RECOVERY_MS = 30_000;
+export const MIN_TTL_MS = 60_000;
 /** For requests without a deadline. */
 const MAX_TTL_MS = 600_000;
 
@@ -50,7 +50,7 @@ export async function sendBundle(
   }
 }
 
-async function writePayloads(redis: Redis, payloads: readonly Payload[], ttlMs: number): Promise<void> {
+export async function writePayloads(redis: Redis, payloads: readonly Payload[], ttlMs: number): Promise<void> {
   await Promise.all(payloads.map(({ key, data }) => redis.set(key, asBuffer(data), 'PX', ttlMs)));
 }
 
@@ -66,7 +66,7 @@ function asBuffer(data: Uint8Array): Buffer {
   return Buffer.isBuffer(data) ? data : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }
 
-function refusal(cause: unknown, link: RedisLink): InferError {
+export function refusal(cause: unknown, link: RedisLink): InferError {
   if (cause instanceof InferError) return cause;
   if (cause instanceof Error && cause.message.includes('OOM')) {
     link.reportStorageFull();

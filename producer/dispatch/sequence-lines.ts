@@ -1,11 +1,14 @@
 import { InferError } from '../../shared/errors.ts';
 import { type SequencePart, sequenceLost } from '../../shared/infer/sequence.ts';
+import type { ReadyModel } from '../../shared/model/ready-model.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { PendingRequest } from './pending-requests.ts';
-import type { SequenceHolders } from './sequence-holders.ts';
+import type { Holder, SequenceHolders } from './sequence-holders.ts';
 
 export interface SequenceLinesParts {
-  readonly holders: Pick<SequenceHolders, 'find' | 'extend'>;
+  readonly holders: Pick<SequenceHolders, 'find' | 'extend' | 'forget'>;
+  /** The version that answers a request now, `asked` being the one that it names. @throws InferError for none */
+  readonly versionOf: (model: string, asked: string) => string;
   /** Whether a worker is alive, even if it takes nothing new. */
   readonly isAlive: (worker: string) => boolean;
   readonly clock: Clock;
@@ -16,13 +19,23 @@ export interface SequenceLinesParts {
   readonly onWorkerGone: (worker: string) => void;
 }
 
+type Resolved = Pick<ReadyModel, 'version' | 'maxBatchSize'>;
+
 /** A request on its way through its line. */
 interface Step {
   readonly line: Line;
   readonly request: PendingRequest;
   readonly part: SequencePart;
+  /** The version as its caller asks for it, and the one that answers. */
+  readonly asked: string;
+  version: string;
   /** The model's. */
   readonly maxBatchSize: number;
+  /** Once it was found. */
+  holder: Holder | undefined;
+  /** Workers that had no room for it, and what the last of them said. */
+  readonly full: Set<string>;
+  refusal: InferError | undefined;
   cancelTimer: (() => void) | undefined;
 }
 
@@ -44,6 +57,8 @@ const LOST_AFTER_MS = 1000;
 /** How long a request that nobody waits for may hold up its line, until the worker has said that it is over. */
 const ABANDONED_MS = 30_000;
 const MAX_RESENDS = 5;
+/** How many workers may refuse a START for want of room. */
+const MAX_FULL = 8;
 const FIRST_RESEND_MS = 50;
 
 /**
@@ -62,13 +77,25 @@ export class SequenceLines {
     this.#parts = parts;
   }
 
-  /** `idleMs` is how long the model lets a sequence be silent, `maxBatchSize` the model's. */
-  push(request: PendingRequest, part: SequencePart, idleMs: number, maxBatchSize: number): void {
-    const { model } = request.request;
-    const key = `${model}\n${part.key}`;
+  /** `idleMs` is how long the model lets a sequence be silent, `ready` the version of it that answers. */
+  push(request: PendingRequest, part: SequencePart, idleMs: number, ready: Resolved): void {
+    const { model, version: asked } = request.request;
+    const { version, maxBatchSize } = ready;
+    const key = `${model}\n${version}\n${part.key}`;
     let line = this.#lines.get(key);
     if (!line) this.#lines.set(key, (line = { key, model, idleMs, waiting: [], current: undefined }));
-    const step: Step = { line, request, part, maxBatchSize, cancelTimer: undefined };
+    const step: Step = {
+      line,
+      request,
+      part,
+      asked,
+      version,
+      maxBatchSize,
+      holder: undefined,
+      full: new Set(),
+      refusal: undefined,
+      cancelTimer: undefined,
+    };
     this.#steps.set(request.sequence, step);
     line.waiting.push(step);
     if (!line.current) this.#next(line);
@@ -79,14 +106,21 @@ export class SequenceLines {
     return this.#steps.has(sequence);
   }
 
-  /** The worker is done with a request, or Redis did not take it. */
-  over(sequence: number): void {
+  /**
+   * The worker is done with a request, or Redis did not take it. A sequence is forgotten when its END was answered with a
+   * result: after an error only the worker knows whether it has ended, and it is asked by the next request.
+   */
+  over(sequence: number, succeeded = false): void {
     const step = this.#steps.get(sequence);
     if (!step) return;
-    if (!step.part.end && step.request.worker !== '') {
-      // The sequence is silent from now on, and not from when the request was sent. Before the next request is: that one
-      // asks for longer.
-      this.#parts.holders.extend(step.line.model, step.part, step.line.idleMs + SLACK_MS).catch(() => undefined);
+    const { holder, part, version, line } = step;
+    if (holder) {
+      const { holders } = this.#parts;
+      const name = { model: line.model, version, part };
+      // Else it is silent from now on, and not from when the request was sent. Before the next request is: that one asks
+      // for longer.
+      const told = part.end && succeeded ? holders.forget(name, holder) : holders.extend(name, line.idleMs + SLACK_MS);
+      told.catch(() => undefined); // it expires
     }
     this.#end(step);
   }
@@ -121,11 +155,27 @@ export class SequenceLines {
     if (request.settled || request.resends >= MAX_RESENDS) return error;
     const waitMs = FIRST_RESEND_MS * 2 ** request.resends;
     request.resends += 1;
-    request.bundle = '';
-    request.queued = false;
-    request.worker = '';
-    this.#parts.clock.setTimer(() => void this.#dispatch(step), waitMs);
+    this.#takeBack(request);
+    this.#parts.clock.setTimer(() => this.#begin(step, error), waitMs);
     return undefined;
+  }
+
+  /**
+   * The worker that got a request had no room for it. Returns the error to answer with, or undefined when the sequence may
+   * yet begin at another.
+   */
+  crowded(sequence: number, error: InferError): InferError | undefined {
+    const step = this.#steps.get(sequence);
+    if (!step?.part.start || step.request.settled || step.full.size >= MAX_FULL) return error;
+    step.full.add(step.request.worker);
+    this.#takeBack(step.request);
+    this.#begin(step, error);
+    return undefined;
+  }
+
+  /** From now on `onWorkerGone` tells of this worker too. */
+  watch(worker: string): void {
+    if (!this.#workers.has(worker)) this.#workers.set(worker, undefined);
   }
 
   /** The directory was read: what is on its way to a worker that is not there any more gets no answer. */
@@ -155,6 +205,30 @@ export class SequenceLines {
     if (!request.settled) this.#parts.fail(request, sequenceLost(line.model, part, why));
   }
 
+  #takeBack(request: PendingRequest): void {
+    request.bundle = '';
+    request.queued = false;
+    request.worker = '';
+  }
+
+  /** A START that was refused, at another worker and perhaps at another version. */
+  #begin(step: Step, refusal: InferError): void {
+    step.refusal = refusal;
+    try {
+      step.version = this.#parts.versionOf(step.line.model, step.asked);
+    } catch (error) {
+      this.#refuse(step, error);
+      return;
+    }
+    void this.#dispatch(step);
+  }
+
+  #refuse(step: Step, error: unknown): void {
+    const { request } = step;
+    this.#end(step);
+    if (!request.settled) this.#parts.fail(request, InferError.from(error));
+  }
+
   #next(line: Line): void {
     const step = line.waiting.shift();
     line.current = step;
@@ -163,23 +237,24 @@ export class SequenceLines {
   }
 
   async #dispatch(step: Step): Promise<void> {
-    const { request, part, line } = step;
-    const { model, version } = request.request;
-    let worker: string;
+    const { request, part, line, version, asked, full } = step;
+    let holder: Holder;
     try {
       const ttlMs = Math.max(line.idleMs, this.#waitMs(request)) + SLACK_MS;
-      worker = await this.#parts.holders.find({ model, version, part, ttlMs });
+      holder = await this.#parts.holders.find({ model: line.model, version, asked, part, ttlMs, full });
     } catch (error) {
-      this.#end(step);
-      if (!request.settled) this.#parts.fail(request, InferError.from(error));
+      const noRoom = error instanceof InferError && error.code === 'RESOURCE_EXHAUSTED';
+      this.#refuse(step, noRoom ? (step.refusal ?? error) : error);
       return;
     }
     if (request.settled) {
       this.#end(step);
       return;
     }
-    request.worker = worker;
-    if (!this.#workers.has(worker)) this.#workers.set(worker, undefined);
+    step.holder = holder;
+    request.worker = holder.worker;
+    request.request = { ...request.request, version };
+    this.watch(holder.worker);
     this.#parts.send(request, step.maxBatchSize);
   }
 

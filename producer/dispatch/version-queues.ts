@@ -41,7 +41,8 @@ export class VersionQueues {
     const nowMs = performance.now();
     if (nowMs - used.toldMs > TELL_AGAIN_MS) {
       used.toldMs = nowMs;
-      this.#redis.zadd(VERSION_QUEUES_KEY, Math.round(this.#link.now()), name).catch((error: unknown) => {
+      // A time that is further away stays: jobs that wait longer are in the queue too.
+      this.#redis.zadd(VERSION_QUEUES_KEY, 'GT', Math.round(this.#link.now()), name).catch((error: unknown) => {
         used.toldMs = -Infinity;
         this.#logger.debug({ model, version, error: String(error) }, 'version queue not told');
       });

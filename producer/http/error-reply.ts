@@ -4,9 +4,6 @@ import type { Logger } from '../../shared/runtime/logger.ts';
 import { discardBody } from './discard-body.ts';
 import { HttpError, toPublicError } from './http-error.ts';
 
-/** When a client that was refused for load may come again, in seconds. */
-const RETRY_AFTER_SECONDS = '1';
-
 /** Answers a request with an error: one JSON object with one key, as Triton's clients read it. */
 export function sendError(reply: FastifyReply, error: unknown, logger: Logger): void {
   send(reply, error, logger, 'application/json', (json) => json);
@@ -38,11 +35,17 @@ function send(
   reply.header('content-type', contentType);
   reply.header('x-request-id', reply.request.id);
   if (error instanceof HttpError) reply.headers(error.headers);
-  if (status === 429) reply.header('retry-after', RETRY_AFTER_SECONDS);
+  if (status === 429) reply.header('retry-after', retryAfterOf(error));
   // Fastify sets this when a body was not read; `discardBody` ends such a connection more gently.
   reply.removeHeader('connection');
   reply.send(wrap(JSON.stringify({ error: message })));
   discardBody(reply.request.raw);
+}
+
+/** When a client that was refused for load may come again, in whole seconds; one where nobody knows. */
+export function retryAfterOf(error: unknown): string {
+  const retryAfterMs = error instanceof InferError ? error.retryAfterMs : undefined;
+  return String(Math.max(1, Math.ceil((retryAfterMs ?? 0) / 1000)));
 }
 
 function logInternalError(reply: FastifyReply, error: unknown, logger: Logger): void {

@@ -29,6 +29,7 @@ export const DEFAULT_HTTP_SETTINGS: HttpSettings = Object.freeze({
   drainTimeoutMs: 30_000,
   maxRequestsInFlight: 10_000,
   maxBytesInFlight: 2 * 1024 * 1024 * 1024,
+  maxOpenJobs: 10_000,
   allowClientShm: false,
   strictReadiness: true,
   serverId: 'millrace',

@@ -32,6 +32,7 @@ const MODEL_CALLS: Readonly<Record<string, ApiCategory>> = {
   ready: 'health',
   config: 'model-config',
   infer: 'inference',
+  jobs: 'inference',
   generate: 'inference',
   generate_stream: 'inference',
   stats: 'statistics',
@@ -47,6 +48,8 @@ export function categoryOf(url: string, method: string | readonly string[]): Api
   const [, family = '', group = '', ...rest] = url.split('/');
   if (family === 'v2') return categoryOfV2(group, rest);
   if (family === 'models') return isRead(method) ? 'metadata' : 'inference';
+  if (family === 'jobs') return 'inference';
+  if (family === 'pool') return 'pool';
   if (family === 'v1') return group === 'models' ? 'metadata' : 'inference';
   return family === 'dashboard' ? undefined : 'metadata';
 }

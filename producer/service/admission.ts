@@ -1,4 +1,5 @@
 import { InferError } from '../../shared/errors.ts';
+import type { Pace } from './pace.ts';
 
 export interface AdmissionSettings {
   readonly maxRequestsInFlight: number;
@@ -12,11 +13,14 @@ export interface AdmissionSettings {
  */
 export class Admission {
   readonly #settings: AdmissionSettings;
+  readonly #pace: Pace | undefined;
   #requests = 0;
   #bytes = 0;
 
-  constructor(settings: AdmissionSettings) {
+  /** @param pace tells those who are refused when to come again */
+  constructor(settings: AdmissionSettings, pace?: Pace) {
     this.#settings = settings;
+    this.#pace = pace;
   }
 
   get requestsInFlight(): number {
@@ -34,10 +38,7 @@ export class Admission {
   enter(byteLength: number): void {
     const { maxRequestsInFlight } = this.#settings;
     if (this.#requests >= maxRequestsInFlight) {
-      throw new InferError(
-        'RESOURCE_EXHAUSTED',
-        `the server is busy: ${this.#requests} of ${maxRequestsInFlight} requests are in flight; try again later`,
-      );
+      throw this.#busy(`${this.#requests} of ${maxRequestsInFlight} requests are in flight`, 1);
     }
     this.reserve(byteLength);
     this.#requests++;
@@ -55,9 +56,10 @@ export class Admission {
   reserve(byteLength: number): void {
     const { maxBytesInFlight } = this.#settings;
     if (this.#bytes + byteLength > maxBytesInFlight) {
-      throw new InferError(
-        'RESOURCE_EXHAUSTED',
-        `the server is busy: ${this.#bytes} of ${maxBytesInFlight} bytes are in flight, no room for ${byteLength} more; try again later`,
+      const excess = this.#bytes + byteLength - maxBytesInFlight;
+      throw this.#busy(
+        `${this.#bytes} of ${maxBytesInFlight} bytes are in flight, no room for ${byteLength} more`,
+        Math.ceil((excess * this.#requests) / Math.max(1, this.#bytes)),
       );
     }
     this.#bytes += byteLength;
@@ -70,5 +72,11 @@ export class Admission {
 
   release(byteLength: number): void {
     this.#bytes -= byteLength;
+  }
+
+  #busy(what: string, first: number): InferError {
+    return new InferError('RESOURCE_EXHAUSTED', `the server is busy: ${what}; try again later`, {
+      retryAfterMs: this.#pace?.retryAfterMs(Math.max(1, first)),
+    });
   }
 }

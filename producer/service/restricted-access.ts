@@ -14,6 +14,7 @@ export const API_CATEGORIES = [
   'trace',
   'logging',
   'shared-memory',
+  'pool',
 ] as const;
 
 export type ApiCategory = (typeof API_CATEGORIES)[number];

@@ -5,9 +5,16 @@ import type { Logger } from '../../shared/runtime/logger.ts';
 import type { TrafficStore } from '../../shared/traffic/traffic-store.ts';
 import { Admission, type AdmissionSettings } from './admission.ts';
 import type { ResponseStore } from './cache/response-store.ts';
-import { createService } from './inference-service.ts';
+import { createJobRunner, createService } from './inference-service.ts';
+import type { JobStore } from './jobs/job-store.ts';
+import { Jobs } from './jobs/jobs.ts';
+import { MemoryJobStore } from './jobs/memory-job-store.ts';
+import { type Amounts, NO_LIMITS, type SharedLimits } from './limits/limits.ts';
+import { MemoryLimits } from './limits/memory-limits.ts';
 import { DEFAULT_LOG_VALUES, LogSettings } from './log-settings.ts';
+import { Pace } from './pace.ts';
 import { SharedMemory } from './shared-memory.ts';
+import type { Tenants } from './tenants/tenants.ts';
 import { MemoryTrafficStore } from './traffic/memory-traffic-store.ts';
 import { Traffic } from './traffic/traffic.ts';
 import { createTrafficControl, type TrafficControl } from './traffic/traffic-control.ts';
@@ -33,6 +40,8 @@ export interface Services {
   wake(model: string): Promise<void> | undefined;
   /** Validates against the model's metadata, admits, measures, dispatches. */
   readonly infer: InferFn;
+  /** Requests that nobody holds a connection for. The process that made the services closes it. */
+  readonly jobs: Jobs;
   /** Chooses versions for requests that name none, where a rule says so. */
   readonly traffic: Traffic;
   readonly trafficControl: TrafficControl;
@@ -44,6 +53,8 @@ export interface Services {
   stats(): Iterable<ModelStats>;
   /** Requests and bytes in hand, of all protocols together. */
   readonly admission: Admission;
+  /** Who may send requests; undefined where requests need no key. */
+  readonly tenants: Tenants | undefined;
   /** Regions that clients registered. The process that made the services closes it. */
   readonly sharedMemory: SharedMemory;
   readonly traceSettings: TraceSettings;
@@ -65,6 +76,10 @@ export interface ServiceSettings extends AdmissionSettings {
   readonly allowClientShm: boolean;
   /** Whether a model that is not ready makes the whole server not ready. */
   readonly strictReadiness: boolean;
+  /** Jobs that may be open at one time: in this process, or in the whole pool where its store is. */
+  readonly maxOpenJobs: number;
+  /** What the whole pool may have in hand; without limits unless given. */
+  readonly poolLimits?: Amounts;
   /** Name of the server in its metadata. */
   readonly serverId: string;
 }
@@ -81,6 +96,12 @@ export interface ServicesOptions {
   readonly responseStore?: ResponseStore | undefined;
   /** How requests are spread over versions; that of this process alone unless given. */
   readonly trafficStore?: TrafficStore;
+  /** Where jobs are; in the memory of this process unless given. Closed with the jobs. */
+  readonly jobStore?: JobStore | undefined;
+  /** Counts what is limited; that of this process alone unless given. Not closed by the services. */
+  readonly limits?: SharedLimits | undefined;
+  /** Who may send requests; unless given everybody may, without a key. */
+  readonly tenants?: Tenants | undefined;
   readonly clock?: Clock;
 }
 
@@ -88,20 +109,34 @@ export function createServices(options: ServicesOptions): Services {
   const { dispatcher, settings, logger, version, clock = systemClock } = options;
   const { responseStore, trafficStore = new MemoryTrafficStore() } = options;
   const { catalog } = dispatcher;
-  const admission = new Admission(settings);
+  const { limits = new MemoryLimits(clock), tenants } = options;
+  const pace = new Pace(clock);
+  const admission = new Admission(settings, pace);
   const shadowInfer = withDeadline(clock, (request, call) => dispatcher.infer(request, call));
   const traffic = new Traffic({ store: trafficStore, catalog, shadowInfer, clock, logger });
+  const poolLimits = settings.poolLimits ?? NO_LIMITS;
+  const parts = { dispatcher, admission, pace, limits, poolLimits, tenants, traffic, responseStore, clock };
+  const jobStore =
+    options.jobStore ??
+    new MemoryJobStore({
+      infer: createJobRunner(parts),
+      clock,
+      maxOpen: settings.maxOpenJobs,
+      maxBytes: settings.maxBytesInFlight,
+    });
   return {
     catalog,
     control: dispatcher.control,
     wake: (model) => withinMs(dispatcher.wake(model), settings.requestTimeoutMs, clock),
-    infer: createService({ dispatcher, admission, traffic, responseStore, clock }),
+    infer: createService(parts),
+    jobs: new Jobs({ store: jobStore, catalog, traffic, clock }),
     traffic,
     trafficControl: createTrafficControl(traffic, trafficStore, catalog),
     ready: () => dispatcher.ready(),
     serverReady: () => dispatcher.ready().ok && (!settings.strictReadiness || dispatcher.catalog.ready()),
     stats: () => dispatcher.stats(),
     admission,
+    tenants,
     sharedMemory: new SharedMemory({ enabled: settings.allowClientShm, admission }),
     traceSettings: new TraceSettings(),
     logSettings: options.logSettings ?? new LogSettings(DEFAULT_LOG_VALUES, () => undefined),

@@ -1,4 +1,5 @@
 import { InferError } from '../../shared/errors.ts';
+import { deadlineError } from '../../shared/infer/deadline-error.ts';
 import type { InferFn } from '../../shared/infer/ports.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
@@ -38,11 +39,4 @@ export function withDeadline(clock: Clock, next: InferFn): InferFn {
       );
     });
   };
-}
-
-function deadlineError(timeoutMs: number): InferError {
-  return new InferError(
-    'DEADLINE_EXCEEDED',
-    `the request was not answered within its timeout of ${Math.round(timeoutMs)} ms`,
-  );
 }

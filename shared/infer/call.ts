@@ -13,6 +13,8 @@ export class Call {
   readonly priority: number;
   /** When the request arrived, on the clock of `performance.now()`, in ms. */
   readonly arrivalMs: number;
+  /** Whose key came with the request; '' where requests need none. Set by whoever opens the call. */
+  tenant = '';
   readonly #parent: Call | undefined;
   #started = false;
   #error: InferError | undefined;
@@ -28,7 +30,9 @@ export class Call {
 
   /** A call for a part of this one's work, with its deadline and priority. When the part starts, the whole has started. */
   part(arrivalMs: number): Call {
-    return new Call(this.id, arrivalMs, this.deadlineMs, this.priority, this);
+    const part = new Call(this.id, arrivalMs, this.deadlineMs, this.priority, this);
+    part.tenant = this.tenant;
+    return part;
   }
 
   /** Set by the engine when the call's batch begins to run. What has not started can still go to another worker. */

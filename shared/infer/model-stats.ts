@@ -1,6 +1,8 @@
 import type { InferError } from '../errors.ts';
 import { DEFAULT_BOUNDS_MS, firstResponseBoundsOf, metricTagsOf } from '../model/metric-settings.ts';
+import { pads } from '../model/padding-settings.ts';
 import type { ModelConfig } from '../proto/generated/model_config_pb.ts';
+import type { BatchingReport } from './batching-report.ts';
 import { LatencyHistogram } from './latency-histogram.ts';
 import type { ReleaseReason, Timings } from './response.ts';
 import { RELEASE_REASONS } from './response.ts';
@@ -32,6 +34,8 @@ export class ModelStats {
   readonly version: string;
   /** How long the last load took. */
   loadSeconds = 0;
+  /** What its scheduler makes of its requests; undefined where that is nothing to speak of. */
+  batching: BatchingReport | undefined;
   #config: ModelConfig | undefined;
   #tags: Readonly<Record<string, string>> = {};
   #firstResponse = new LatencyHistogram(DEFAULT_BOUNDS_MS);
@@ -45,6 +49,8 @@ export class ModelStats {
   #computeOutputNs = 0;
   #failureNs = 0;
   #lastInferenceMs = 0;
+  #elements = 0;
+  #paddedElements = 0;
   #cacheHits = 0;
   #cacheHitNs = 0;
   #cacheMisses = 0;
@@ -177,6 +183,21 @@ export class ModelStats {
     return this.#releases;
   }
 
+  /** Whether requests of different lengths may share a run, so that the next two mean something. */
+  get pads(): boolean {
+    return this.#config !== undefined && pads(this.#config);
+  }
+
+  /** Rows times length of all executions. */
+  get batchElements(): number {
+    return this.#elements;
+  }
+
+  /** How much of that was padding. */
+  get paddedElements(): number {
+    return this.#paddedElements;
+  }
+
   /** By the rows of the whole execution. */
   get batchSizes(): ReadonlyMap<number, Readonly<BatchSizeStats>> {
     return this.#batchSizes;
@@ -186,6 +207,8 @@ export class ModelStats {
     this.#executions += 1;
     this.#releases[timings.release] += 1;
     this.#lastInferenceMs = Date.now();
+    this.#elements += timings.elements ?? 0;
+    this.#paddedElements += timings.paddedElements ?? 0;
     let size = this.#batchSizes.get(timings.batchSize);
     if (!size) {
       size = { executions: 0, computeInputNs: 0, computeInferNs: 0, computeOutputNs: 0 };

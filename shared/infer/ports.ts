@@ -1,4 +1,5 @@
 import type { ReadyModel } from '../model/ready-model.ts';
+import type { BatchingReport } from './batching-report.ts';
 import type { Call } from './call.ts';
 import type { InferRequest } from './request.ts';
 import type { InferResponse } from './response.ts';
@@ -20,8 +21,12 @@ export interface ModelState {
   readonly reason: string;
   /** How long the load of a READY version took. */
   readonly loadSeconds?: number;
+  /** Of a READY version that batches. */
+  readonly batching?: BatchingReport;
   /** Set for a model that does not serve and is loaded when a request comes for it. */
   readonly wakeable?: boolean;
+  /** How many more sequences a READY version has places for; absent for a model without them. */
+  readonly freePlaces?: number;
 }
 
 /** Which models can be called. In `serve` the engine answers, in `producer` the directory in Redis. */

@@ -17,6 +17,9 @@ export interface Timings {
   /** 1 on exactly one request of each execution and 0 on its companions, so that sums count executions. */
   readonly executions: 0 | 1;
   readonly release: ReleaseReason;
+  /** Of models with padding: rows times length of the execution, and how much of that was padding. */
+  readonly elements?: number;
+  readonly paddedElements?: number;
 }
 
 /** What a step of an ensemble did for a request. */

@@ -1,6 +1,7 @@
 import type { ModelConfig, ModelInput, ModelOutput } from '../proto/generated/model_config_pb.ts';
 import { InferError } from '../errors.ts';
 import { datatypeOfConfig } from '../tensor/datatype.ts';
+import { generatedInputs } from './padding-settings.ts';
 import type { ModelFiles, ReadyModel, TensorSpec } from './ready-model.ts';
 
 export interface ReadyModelParts {
@@ -19,13 +20,14 @@ export interface ReadyModelParts {
 export function createReadyModel(parts: ReadyModelParts): ReadyModel {
   const { config, version, versions, labels, files, identity } = parts;
   const batching = config.maxBatchSize > 0;
+  const generated = generatedInputs(config);
   return {
     name: config.name,
     version,
     versions,
     platform: config.platform === '' ? config.backend : config.platform,
     maxBatchSize: config.maxBatchSize,
-    inputs: config.input.map((input) => specOf(input, batching, input.optional, [])),
+    inputs: config.input.map((input) => specOf(input, batching, input.optional || generated.has(input.name), [])),
     outputs: config.output.map((output) => specOf(output, batching, false, labels.get(labelsKey(output)) ?? [])),
     config,
     files,

@@ -19,7 +19,7 @@ interface UnsupportedField {
 
 const NO_GPU = 'it is for models on a GPU, and models run on the CPU here; remove it';
 const PAD_INSTEAD =
-  'inputs of different lengths do not share a run here; let clients pad them, or leave their runs apart';
+  'inputs of different lengths do not share a run as they are; declare padding.inputs in parameters, or leave their runs apart';
 
 /**
  * Fields that mean something in Triton and that this server does not act on. They are refused by name, never ignored.

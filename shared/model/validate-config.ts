@@ -8,12 +8,15 @@ import {
   type ModelQueuePolicy,
 } from '../proto/generated/model_config_pb.ts';
 import { findTrafficProblems } from '../traffic/traffic-config.ts';
+import { findBatchParameterProblems, findBatchSettingProblems } from './batch-parameters.ts';
 import { canReshape, formatDims, problemOfDims } from './dims.ts';
 import { isEnsemble } from './ensemble-graph.ts';
 import { findEnsembleProblems } from './ensemble-problems.ts';
 import { leadsOutside } from './inside-folder.ts';
 import { findInstanceGroupProblems } from './instance-group-problems.ts';
 import { findMetricProblems } from './metric-settings.ts';
+import { findPaddingProblems } from './padding-problems.ts';
+import { findQueueParameterProblems } from './queue-parameters.ts';
 import { findSequenceProblems } from './sequence-problems.ts';
 import { sequenceBatchingOf } from './sequence-tensors.ts';
 import { validateOrtOptions } from './ort-options.ts';
@@ -46,7 +49,8 @@ export function validateBeforeLoad(config: ModelConfig): string[] {
   if (config.responseCache?.enable && config.modelTransactionPolicy?.decoupled) {
     problems.push('response_cache does not go with model_transaction_policy.decoupled');
   }
-  problems.push(...findTrafficProblems(config));
+  problems.push(...findTrafficProblems(config), ...findBatchParameterProblems(config));
+  problems.push(...findQueueParameterProblems(config));
   problems.push(...findUnsupportedFields(config));
   return problems;
 }
@@ -62,7 +66,7 @@ export function validateModelConfig(config: ModelConfig): string[] {
   if (config.schedulingChoice.case === 'dynamicBatching') {
     checkDynamicBatching(problems, config.schedulingChoice.value, config.maxBatchSize);
   }
-  problems.push(...findWarmupProblems(config));
+  problems.push(...findBatchSettingProblems(config), ...findWarmupProblems(config), ...findPaddingProblems(config));
   const sequences = sequenceBatchingOf(config);
   if (sequences) problems.push(...findSequenceProblems(config, sequences));
   return problems;

@@ -3,6 +3,7 @@ import type { ModelStats } from '../infer/model-stats.ts';
 import { FAILURE_REASONS } from '../infer/model-stats.ts';
 import { RELEASE_REASONS } from '../infer/response.ts';
 import { FIRST_RESPONSE_FAMILY } from '../model/metric-settings.ts';
+import { registerBatchingMetrics } from './batching-metrics.ts';
 import { registerCollected, type Sample } from './collected-metric.ts';
 import { registerMachineMetrics } from './machine-metrics.ts';
 
@@ -25,6 +26,8 @@ export function createMetricsRegistry(source: MetricsSource, options: MetricsOpt
   collectDefaultMetrics({ register: registry });
   registerMachineMetrics(registry);
   registerModelMetrics(registry, source);
+  registerBatchingMetrics(registry, source);
+  registerPaddingMetrics(registry, source);
   if (options.histogramLatencies) {
     const help = 'Duration from request to first response in milliseconds';
     registerCollected(registry, 'histogram', FIRST_RESPONSE_FAMILY, help, () => firstResponses(source));
@@ -86,6 +89,20 @@ function registerModelMetrics(registry: Registry, source: MetricsSource): void {
     'Number of model executions by the reason for which their batch was released',
     () => releases(source),
   );
+}
+
+/** Of models with padding only; others have no length. */
+function registerPaddingMetrics(registry: Registry, source: MetricsSource): void {
+  const counter = (name: string, help: string, value: (stats: ModelStats) => number) =>
+    registerCollected(registry, 'counter', name, help, () =>
+      Array.from(source.stats())
+        .filter((stats) => stats.pads)
+        .map((stats) => ({ labels: labelsOf(stats), value: value(stats) })),
+    );
+  const run = 'Rows times length of all executions of models with padding';
+  counter('millrace_batch_elements_total', run, (stats) => stats.batchElements);
+  const padded = 'Rows times length of padding that executions ran beside their requests';
+  counter('millrace_padded_elements_total', padded, (stats) => stats.paddedElements);
 }
 
 /** Tags begin with _ and so come before all other names. */

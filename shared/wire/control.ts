@@ -28,9 +28,10 @@ export interface ControlResult {
 }
 
 const CONTROL_VERSION = 1;
-const MAX_FILES = 10_000;
+/** Files that one load may bring along. */
+export const MAX_CONTROL_FILES = 10_000;
 
-/** How long results and files are kept, in ms. */
+/** How long results are kept, and files from when they were renewed last, in ms. */
 export const CONTROL_RESULT_TTL_MS = 600_000;
 export const CONTROL_FILE_TTL_MS = 7 * 24 * 3_600_000;
 
@@ -54,7 +55,7 @@ export function decodeControlEntry(text: string): ControlEntry {
   if (action === 'wake') return { id, action };
   if (action !== 'load') throw invalid('its action is unknown');
   if (config !== undefined && typeof config !== 'string') throw invalid('its config is no text');
-  if (!Array.isArray(files) || files.length > MAX_FILES || !files.every(isFile))
+  if (!Array.isArray(files) || files.length > MAX_CONTROL_FILES || !files.every(isFile))
     throw invalid('its files are no files');
   return { id, action, config, files };
 }

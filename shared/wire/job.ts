@@ -1,7 +1,8 @@
 import { InferError } from '../errors.ts';
 import type { InferRequest, Parameters } from '../infer/request.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { isWireId, packedTensorsKey, tensorKey } from './names.ts';
+import { isJobId } from '../jobs/job.ts';
+import { isWireId, JOBS_PRODUCER, packedTensorsKey, tensorKey } from './names.ts';
 import { decodeParameters, encodeParameters } from './parameters.ts';
 import { isCount, isRecord } from './record.ts';
 import { decodeTensorHeader, encodeTensorHeader, type TensorHeader, tensorOf } from './tensor-header.ts';
@@ -34,6 +35,14 @@ export interface OutgoingItem {
   readonly deadlineMs: number;
 }
 
+/** Makes a bundle of one request a job of the Jobs API: nobody waits for it on a stream, its answer goes to its record. */
+export interface JobPart {
+  /** The id of the record, and of the bundle. */
+  readonly id: string;
+  /** From when it was made to its deadline. */
+  readonly timeoutMs: number;
+}
+
 export interface EncodedBundle {
   /** The data of the BullMQ job. */
   readonly data: object;
@@ -51,6 +60,7 @@ export function encodeBundle(
   bundle: string,
   model: string,
   items: readonly OutgoingItem[],
+  job?: JobPart,
 ): EncodedBundle {
   const packed: Uint8Array[] = [];
   const payloads: Payload[] = [];
@@ -80,7 +90,7 @@ export function encodeBundle(
     const data = packed.length === 1 && packed[0] ? packed[0] : Buffer.concat(packed, packedBytes);
     payloads.unshift({ key: packedTensorsKey(producer, bundle), data });
   }
-  return { data: { v: JOB_VERSION, producer, bundle, model, items: wireItems }, payloads };
+  return { data: { v: JOB_VERSION, producer, bundle, model, items: wireItems, job }, payloads };
 }
 
 /** A request as it lies in a bundle, without its tensors. */
@@ -114,6 +124,8 @@ export interface DecodedBundle {
   readonly model: string;
   readonly items: readonly BundleItem[];
   readonly refused: readonly RefusedItem[];
+  /** Present for a job of the Jobs API, which holds one request. */
+  readonly job: JobPart | undefined;
 }
 
 /**
@@ -136,6 +148,8 @@ export function decodeBundle(data: unknown, model: string): DecodedBundle {
   if (!Array.isArray(wireItems) || wireItems.length === 0 || wireItems.length > MAX_ITEMS) {
     throw invalid(`a job holds 1 to ${MAX_ITEMS} requests`);
   }
+  const job = decodeJobPart(data.job, producer, bundle);
+  if (job && wireItems.length > 1) throw invalid('a job with a record holds one request');
   const items: BundleItem[] = [];
   const refused: RefusedItem[] = [];
   const seen = new Set<number>();
@@ -149,7 +163,17 @@ export function decodeBundle(data: unknown, model: string): DecodedBundle {
       refused.push({ sequence: wire.sequence, error: InferError.from(error) });
     }
   }
-  return { producer, bundle, model, items, refused };
+  return { producer, bundle, model, items, refused, job };
+}
+
+function decodeJobPart(wire: unknown, producer: string, bundle: string): JobPart | undefined {
+  if (wire === undefined) return undefined;
+  if (!isRecord(wire) || !isJobId(wire.id) || !isCount(wire.timeoutMs)) {
+    throw invalid('the job names no valid record');
+  }
+  const { id, timeoutMs } = wire;
+  if (producer !== JOBS_PRODUCER || bundle !== id) throw invalid('the job names the record of another job');
+  return { id, timeoutMs };
 }
 
 function decodeItem(

@@ -25,6 +25,30 @@ export const CONTROL_KEY = `${QUEUE_PREFIX}.control`;
 /** How requests are spread over the versions of models: a hash from encoded model name to a traffic entry. */
 export const TRAFFIC_KEY = `${QUEUE_PREFIX}.traffic`;
 
+/** How fast workers ran each model when last measured: a hash from encoded model name to rows a second. */
+export const SPEEDS_KEY = `${QUEUE_PREFIX}.speeds`;
+
+/** Jobs of the Jobs API, by id, which is in the order of time: a sorted set whose scores are all 0. */
+export const JOBS_KEY = `${QUEUE_PREFIX}.jobs`;
+
+/** When their records go: a sorted set of job ids by expiry (Redis' ms), by which the list above is pruned. */
+export const JOBS_EXPIRY_KEY = `${QUEUE_PREFIX}.jobs-expiry`;
+
+/** Those that are not over: a sorted set of job ids by deadline (Redis' ms). */
+export const JOBS_OPEN_KEY = `${QUEUE_PREFIX}.jobs-open`;
+
+/** A stream with an entry for each change of state of a job, for all who wait for one. */
+export const JOBS_EVENTS_KEY = `${QUEUE_PREFIX}.jobs-events`;
+
+/** What all producers have in hand together, where that is limited: a hash of counts. */
+export const LIMITS_KEY = `${QUEUE_PREFIX}.limits`;
+
+/** Producers whose requests are counted there: a sorted set of ids by the time when they were last heard of (Redis' us). */
+export const LIMITS_PRODUCERS_KEY = `${QUEUE_PREFIX}.limits-producers`;
+
+/** Stands where a bundle names its producer: jobs of the Jobs API belong to nobody, and their answers go to their records. */
+export const JOBS_PRODUCER = 'jobs';
+
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 const MAX_MODEL_NAME_BYTES = 255;
@@ -91,16 +115,26 @@ export function cancelKey(producer: string): string {
 }
 
 /**
- * Which worker holds a sequence of a model: its id, until the sequence has been silent for too long. `key` is the one of
+ * Which worker holds a sequence of a model version, until the sequence has been silent for too long. `key` is the one of
  * shared/infer/sequence.ts, any text.
  */
-export function sequenceKey(model: string, key: string): string {
-  return `${QUEUE_PREFIX}.sequence:${encodeModelName(model)}:${Buffer.from(key).toString('base64url')}`;
+export function sequenceKey(model: string, version: string, key: string): string {
+  return `${QUEUE_PREFIX}.sequence:${encodeModelName(model)}:${version}:${Buffer.from(key).toString('base64url')}`;
 }
 
 /** The heartbeat record of one worker. */
 export function workerKey(worker: string): string {
   return `${QUEUE_PREFIX}.worker:${worker}`;
+}
+
+/** What one worker is doing at the moment. */
+export function pulseKey(worker: string): string {
+  return `${QUEUE_PREFIX}.pulse:${worker}`;
+}
+
+/** Set when the worker is asked to finish what it has and leave. */
+export function drainKey(worker: string): string {
+  return `${QUEUE_PREFIX}.drain:${worker}`;
 }
 
 /** The description of one model version, by the hash of its content. */
@@ -113,9 +147,9 @@ export function fileKey(sha256: string): string {
   return `${QUEUE_PREFIX}.file:${sha256}`;
 }
 
-/** A file that a load brought along, by the hash of its content. */
-export function controlFileKey(sha256: string): string {
-  return `${QUEUE_PREFIX}.control-file:${sha256}`;
+/** A file that a load brought along, by the id of that load and the hash of its content. */
+export function controlFileKey(load: string, sha256: string): string {
+  return `${QUEUE_PREFIX}.control-file:${load}:${sha256}`;
 }
 
 /** What became of one load or unload: a hash from worker id to its result. */
@@ -126,6 +160,26 @@ export function controlResultKey(id: string): string {
 /** A kept answer, by the hash of everything that it depends on. */
 export function cachedResponseKey(hash: string): string {
   return `${QUEUE_PREFIX}.cache:${hash}`;
+}
+
+/** What one producer has in hand, of what is counted for all: a hash of counts. */
+export function limitsOfProducerKey(producer: string): string {
+  return `${QUEUE_PREFIX}.limits-of:${producer}`;
+}
+
+/** The record of one job of the Jobs API: a hash. */
+export function jobRecordKey(id: string): string {
+  return `${QUEUE_PREFIX}.job:${id}`;
+}
+
+/** Its answer, a reply frame. */
+export function jobResultKey(id: string): string {
+  return `${QUEUE_PREFIX}.job-result:${id}`;
+}
+
+/** The job that an idempotency key stands for: a hash of its id and the fingerprint of its body. */
+export function jobIdempotencyKey(sha256: string): string {
+  return `${QUEUE_PREFIX}.job-key:${sha256}`;
 }
 
 /** Held by whoever asks for a change of the model. */

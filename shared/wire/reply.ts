@@ -98,12 +98,15 @@ function decodeReply(wire: unknown, sections: readonly Buffer[], next: { section
 /** A list instead of an object: it is in every answer, and both ends are in this file. */
 function encodeTimings(timings: Timings): (number | string)[] {
   const { queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release } = timings;
-  return [queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release];
+  const wire = [queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release];
+  if (timings.elements !== undefined) wire.push(timings.elements, timings.paddedElements ?? 0);
+  return wire;
 }
 
 function decodeTimings(wire: unknown): Timings {
   if (!Array.isArray(wire)) throw invalid('an answer has no timings');
-  const [queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release] = wire as unknown[];
+  const [queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release, ...share] =
+    wire as unknown[];
   if (
     typeof queueUs !== 'number' ||
     typeof computeInputUs !== 'number' ||
@@ -115,7 +118,9 @@ function decodeTimings(wire: unknown): Timings {
   ) {
     throw invalid('the timings of an answer are incomplete');
   }
-  return { queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release };
+  const plain = { queueUs, computeInputUs, computeInferUs, computeOutputUs, batchSize, executions, release } as const;
+  const [elements, paddedElements] = share;
+  return isCount(elements) && isCount(paddedElements) ? { ...plain, elements, paddedElements } : plain;
 }
 
 function encodeStep({ model, version, rows, requestUs, timings }: StepRecord) {

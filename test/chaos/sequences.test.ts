@@ -77,13 +77,22 @@ describe('sequences, when a worker process is killed', () => {
       ids.map((id) => add(id % 2 ? b : a, id, id, { sequence_start: lost.includes(id) })),
     );
     expect(third.map(({ sum }) => sum)).toEqual(ids.map((id) => (lost.includes(id) ? id : 3 * id)));
+    const queues = async () => {
+      const names = (await redis.client().keys('{millrace}:sum@@*:*')).map((key) => key.split(':')[1]);
+      return [...new Set(names)];
+    };
+    await until('nothing is left of the queue of the dead', async () => (await queues()).length === 1, 20_000);
+    const [left] = await queues();
     await until(
-      'nothing is left in the queue of the dead',
+      'it is off the list and the dashboards',
       async () => {
-        const waiting = await redis.client().keys('{millrace}:sum@@*:wait');
-        return waiting.length === 0;
+        const pages = await Promise.all([a, b].map(({ url }) => fetch(`${url}/dashboard/api/queues`)));
+        const shown = (await Promise.all(pages.map((page) => page.json()))) as { queues: { name: string }[] }[];
+        const own = shown.flatMap(({ queues }) => queues.map(({ name }) => name).filter((name) => name.includes('@@')));
+        return own.length === 2 && own.every((name) => name === left);
       },
       20_000,
     );
+    expect(await redis.client().hkeys('{millrace}.worker-queues')).toEqual([left]);
   });
 });

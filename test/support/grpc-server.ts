@@ -12,6 +12,7 @@ import { createGrpcServer, type GrpcServer } from '../../producer/facade/triton-
 import { DEFAULT_HTTP_SETTINGS } from '../../producer/http/http-settings.ts';
 import { LogSettings, DEFAULT_LOG_VALUES } from '../../producer/service/log-settings.ts';
 import type { Restrictions } from '../../producer/service/restricted-access.ts';
+import type { Tenants } from '../../producer/service/tenants/tenants.ts';
 import { createServices, type Services } from '../../producer/service/services.ts';
 import { type LogKinds, type Logger, silentLogger } from '../../shared/runtime/logger.ts';
 import type { FakeDispatcher } from './fake-dispatcher.ts';
@@ -20,6 +21,7 @@ export interface GrpcServerSetup {
   readonly settings?: Partial<GrpcSettings>;
   readonly maxBytesInFlight?: number;
   readonly restrictions?: Restrictions;
+  readonly tenants?: Tenants;
   readonly logger?: Logger;
 }
 
@@ -53,6 +55,7 @@ export class TestGrpcServer {
       logger: setup.logger ?? silentLogger,
       logSettings: new LogSettings(DEFAULT_LOG_VALUES, (kinds) => logKinds.push(kinds)),
       version: '0.0.0-test',
+      tenants: setup.tenants,
     });
     const settings = { ...DEFAULT_GRPC_SETTINGS, ...setup.settings };
     const server = createGrpcServer({ services, settings, ...(restrictions ? { restrictions } : {}) });

@@ -3,6 +3,7 @@ import { createApp } from '../../producer/app.ts';
 import type { Facade } from '../../producer/facade/facade-context.ts';
 import { DEFAULT_HTTP_SETTINGS, type HttpSettings } from '../../producer/http/http-settings.ts';
 import type { Restrictions } from '../../producer/service/restricted-access.ts';
+import type { Tenants } from '../../producer/service/tenants/tenants.ts';
 import { createServices } from '../../producer/service/services.ts';
 import { type Logger, silentLogger } from '../../shared/runtime/logger.ts';
 import type { FakeDispatcher } from './fake-dispatcher.ts';
@@ -10,7 +11,7 @@ import type { FakeDispatcher } from './fake-dispatcher.ts';
 export function testApp(
   dispatcher: FakeDispatcher,
   settings: Partial<HttpSettings> = {},
-  more: { facades?: Facade[]; logger?: Logger; restrictions?: Restrictions } = {},
+  more: { facades?: Facade[]; logger?: Logger; restrictions?: Restrictions; tenants?: Tenants } = {},
 ): FastifyInstance {
   const all = { ...DEFAULT_HTTP_SETTINGS, ...settings };
   return createApp({
@@ -19,6 +20,7 @@ export function testApp(
       settings: all,
       logger: more.logger ?? silentLogger,
       version: '0.0.0-test',
+      tenants: more.tenants,
     }),
     settings: all,
     ...(more.facades ? { facades: more.facades } : {}),

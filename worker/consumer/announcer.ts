@@ -16,6 +16,7 @@ import type { ModelCatalog } from '../../shared/infer/ports.ts';
 import type { ReadyModel } from '../../shared/model/ready-model.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { listDevices } from './devices.ts';
 import { encodeModelName, fileKey, modelKey, MODELS_KEY, workerKey, WORKERS_KEY } from '../../shared/wire/names.ts';
 
 export interface AnnouncerOptions {
@@ -25,6 +26,8 @@ export interface AnnouncerOptions {
   readonly workerId: string;
   /** Whether the worker loads and unloads models when the pool is asked to. */
   readonly controlled: boolean;
+  /** How long its models stay known when no worker serves them any more, in ms. Default 7 days. */
+  readonly retentionMs?: number | undefined;
   readonly logger: Logger;
 }
 
@@ -35,8 +38,8 @@ interface Described {
   readonly files: readonly DescribedFile[];
 }
 
-/** How long models stay known without any worker, in ms. */
-const DESCRIPTION_TTL_MS = 3_600_000;
+/** Longer than a pool is at zero workers over a long weekend. */
+const RETENTION_MS = 7 * 24 * 3_600_000;
 const REFRESH_MS = 600_000;
 /** Workers that were lost stay on the list this long, in ms. */
 const FORGET_WORKERS_MS = 3_600_000;
@@ -44,6 +47,7 @@ const FORGET_WORKERS_MS = 3_600_000;
 /** Tells the pool that this worker lives and what it serves, with everything a producer needs to prepare requests. */
 export class Announcer {
   readonly #options: AnnouncerOptions;
+  readonly #devices = listDevices();
   /** Built once per model object: reading and hashing its files is not for every heartbeat. */
   readonly #described = new WeakMap<ReadyModel, Promise<Described>>();
   #timer: NodeJS.Timeout | undefined;
@@ -51,6 +55,7 @@ export class Announcer {
   #lastBeatMs = -Infinity;
   #lastRefreshMs = -Infinity;
   #draining = false;
+  #startedMs = 0;
   #beating: Promise<void> | undefined;
 
   constructor(options: AnnouncerOptions) {
@@ -59,6 +64,7 @@ export class Announcer {
 
   /** Resolves when the worker is in the directory. */
   async start(): Promise<void> {
+    this.#startedMs = Math.round(this.#options.link.now());
     await this.#beat();
     // Another Redis may know nothing of us, and producers must not think for long that the models are gone.
     this.#options.link.onRestart(() => {
@@ -112,6 +118,8 @@ export class Announcer {
         id: workerId,
         host: hostname(),
         pid: process.pid,
+        startedMs: this.#startedMs,
+        devices: this.#devices,
         draining: this.#draining,
         controlled,
         models,
@@ -136,7 +144,8 @@ export class Announcer {
     const models: AnnouncedModel[] = [];
     for (const state of this.#options.catalog.list()) {
       const { name, version, state: kind } = state;
-      const model: AnnouncedModel = state;
+      const { freePlaces } = state;
+      const model: AnnouncedModel = freePlaces === undefined ? state : { ...state, freePlaces: roughly(freePlaces) };
       if (kind !== 'READY' || version === undefined) {
         models.push(model);
         continue;
@@ -172,7 +181,8 @@ export class Announcer {
 
   /** Whether something is new, gone (Redis lost its data), or due for another lease of life. */
   async #mustStore(described: readonly Described[], nowMs: number): Promise<boolean> {
-    if (nowMs - this.#lastRefreshMs > REFRESH_MS) return true;
+    const { retentionMs = RETENTION_MS } = this.#options;
+    if (nowMs - this.#lastRefreshMs > Math.min(REFRESH_MS, retentionMs / 3)) return true;
     const keys = new Set<string>([MODELS_KEY]);
     for (const { hash, files } of described) {
       keys.add(modelKey(hash));
@@ -182,14 +192,14 @@ export class Announcer {
   }
 
   async #store(described: readonly Described[], nowMs: number): Promise<void> {
-    const { redis, link, catalog } = this.#options;
+    const { redis, link, catalog, retentionMs = RETENTION_MS } = this.#options;
     const versions = catalog.list().filter((state) => state.state === 'READY' && state.version !== undefined);
     for (const { name, version = '' } of versions) {
       const model = catalog.resolve(name, version);
       const { hash, text, files } = await this.#describe(model);
       if (!described.some((known) => known.hash === hash)) continue;
       for (const file of files) await this.#storeFile(model, file);
-      await redis.set(modelKey(hash), text, 'PX', DESCRIPTION_TTL_MS);
+      await redis.set(modelKey(hash), text, 'PX', retentionMs);
       await redis.hset(MODELS_KEY, `${encodeModelName(name)}/${version}`, hash);
     }
     await this.#forgetOld();
@@ -198,12 +208,12 @@ export class Announcer {
   }
 
   async #storeFile(model: ReadyModel, file: DescribedFile): Promise<void> {
-    const { redis } = this.#options;
+    const { redis, retentionMs = RETENTION_MS } = this.#options;
     const key = fileKey(file.sha256);
     // Most of the time somebody has stored it already.
-    if ((await redis.pexpire(key, DESCRIPTION_TTL_MS)) === 1) return;
+    if ((await redis.pexpire(key, retentionMs)) === 1) return;
     const content = await model.files.read(file.name);
-    await redis.set(key, content, 'PX', DESCRIPTION_TTL_MS);
+    await redis.set(key, content, 'PX', retentionMs);
   }
 
   /** Models whose description has expired are not known any more. */
@@ -213,4 +223,9 @@ export class Announcer {
       if ((await redis.exists(modelKey(hash))) === 0) await redis.hdel(MODELS_KEY, field);
     }
   }
+}
+
+/** Few are told exactly, many as a power of two: every other number is another record for all producers to read. */
+function roughly(count: number): number {
+  return count <= 8 ? count : 2 ** Math.floor(Math.log2(count));
 }

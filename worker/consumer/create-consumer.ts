@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
+import type { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
 import { sequenceIdleMs } from '../../shared/model/sequence-routing.ts';
 import type { ModelConfig } from '../../shared/proto/generated/model_config_pb.ts';
@@ -8,14 +9,17 @@ import type { Logger } from '../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
-import { queueName, VERSION_QUEUES_KEY } from '../../shared/wire/names.ts';
+import { QUEUE_PREFIX, queueName, VERSION_QUEUES_KEY } from '../../shared/wire/names.ts';
 import { Announcer } from './announcer.ts';
 import { CancelWatch } from './cancel-watch.ts';
 import { fetchLimitsOf, fetchPolicyOf, ownQueueLimits } from './fetch-policy.ts';
 import { HeldRequests } from './held-requests.ts';
+import { JobRecords } from './job-records.ts';
+import { instancesOf, meteredEngineOf } from './metered-engine.ts';
 import { ModelConsumer } from './model-consumer.ts';
 import { OwnQueues } from './own-queues.ts';
 import { PoolControl } from './pool-control.ts';
+import { type ModelActivity, Pulse } from './pulse.ts';
 import { ReplySender } from './reply-sender.ts';
 
 export interface ConsumerOptions {
@@ -29,6 +33,10 @@ export interface ConsumerOptions {
   readonly maxBytesInHand?: number;
   /** For the first connection. Default 5000. */
   readonly connectTimeoutMs?: number;
+  /** How long its models stay known when no worker serves them any more, in ms. Default 7 days. */
+  readonly retentionMs?: number;
+  /** The pool asks this worker to leave: `close` is to be called. */
+  readonly onDrain?: () => void;
 }
 
 /** An engine, as far as the pool sees it. */
@@ -37,6 +45,8 @@ export interface WorkerEngine {
   readonly catalog: ModelCatalog;
   /** Given where models are loaded and unloaded on request. */
   readonly control?: ModelControl;
+  /** What has run so far, by which the worker's speed is measured. */
+  stats?(): Iterable<ModelStats>;
   /** Loads a model that a request has come for, where models are loaded on demand. */
   wake?(model: string): Promise<void> | undefined;
   /** From now on replacing a model waits for its turn, which the answer ends. */
@@ -49,6 +59,10 @@ export interface Consumer {
   ready(): { ok: true } | { ok: false; reason: string };
   /** Requests taken and not answered yet. */
   inHand(): number;
+  /** When it last had a job in hand or a model to load, on `performance.now()`: now while it has, its start before any. */
+  lastWorkMs(): number;
+  /** Jobs that wait in the queues that it takes from. @throws when Redis does not say */
+  waitingJobs(): Promise<number>;
   /**
    * Takes nothing more, gives back at once what has not started, answers what runs, and leaves. After `graceMs` it leaves
    * in any case; what then still ran comes to another worker by its expired lock.
@@ -60,7 +74,7 @@ export interface Consumer {
 const SILENCE_MS = 15_000;
 const MODELS_CHECK_MS = 250;
 const UNLOAD_GRACE_MS = 30_000;
-/** How long a worker still refuses what producers send to it alone for a model that it has just unloaded, in ms. */
+/** How long a worker still answers what producers send to it alone for a model that it has just unloaded, in ms. */
 const LINGER_MS = 3000;
 /** Version queues that no producer has used for so long are left, in ms. */
 const FORGET_QUEUES_MS = 3_600_000;
@@ -114,25 +128,44 @@ class PoolConsumer implements Consumer {
   readonly #parts: Parts;
   readonly #held = new HeldRequests();
   readonly #replies: ReplySender;
+  readonly #records: JobRecords;
   readonly #cancels: CancelWatch;
   readonly #announcer: Announcer;
+  readonly #pulse: Pulse;
   readonly #control: PoolControl;
   /** By the name of their queue, each with the model that it was made for. */
   readonly #consumers = new Map<string, Taken>();
   readonly #ownQueues: OwnQueues;
   readonly #leaving = new Set<Promise<unknown>>();
+  /** Consumers of own queues whose model was unloaded just now, by queue; what is called takes one back. */
+  readonly #lingering = new Map<string, () => Taken>();
   #versionQueues: ReadonlySet<string> = new Set();
+  #lastWorkMs = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(parts: Parts) {
     const { redis, replyRedis, link, logger, engine } = parts;
     this.#parts = parts;
-    this.#replies = new ReplySender({ redis: replyRedis, logger, onStorageFull: () => this.#freePayloads() });
+    const onStorageFull = () => this.#freePayloads();
+    this.#replies = new ReplySender({ redis: replyRedis, logger, onStorageFull });
+    this.#records = new JobRecords({ redis: replyRedis, link, logger, onStorageFull });
     this.#cancels = new CancelWatch(redis, link, this.#held, logger);
     const { workerId } = this;
     const { catalog, control } = engine;
-    this.#announcer = new Announcer({ redis, link, catalog, workerId, controlled: control !== undefined, logger });
+    const controlled = control !== undefined;
+    const { retentionMs, onDrain = () => undefined } = parts;
+    this.#announcer = new Announcer({ redis, link, catalog, workerId, controlled, retentionMs, logger });
+    this.#pulse = new Pulse({
+      redis,
+      link,
+      workerId,
+      engine: meteredEngineOf(engine),
+      activity: () => this.#activity(),
+      requestsInHand: () => this.#held.count,
+      onDrain,
+      logger,
+    });
     const announce = () => this.#announcer.announce();
     const wake = (model: string) => engine.wake?.(model);
     this.#ownQueues = new OwnQueues(redis, workerId, logger);
@@ -143,7 +176,9 @@ class PoolConsumer implements Consumer {
     this.#parts.engine.takeTurns?.(this.#control);
     await this.#control.start();
     this.#followModels();
+    await this.#ownQueues.tell(this.#ownQueueNames()); // before anybody can send to them
     await this.#announcer.start();
+    this.#pulse.start();
     this.#cancels.start();
     this.#timer = setInterval(() => void this.#follow(), MODELS_CHECK_MS);
     this.#timer.unref();
@@ -156,6 +191,28 @@ class PoolConsumer implements Consumer {
 
   inHand(): number {
     return this.#held.count;
+  }
+
+  lastWorkMs(): number {
+    let lastMs = this.#lastWorkMs;
+    for (const { lastJobMs = 0 } of this.#activity().values()) lastMs = Math.max(lastMs, lastJobMs);
+    const loads = this.#parts.engine.catalog.list().some(({ state }) => state === 'LOADING');
+    this.#lastWorkMs = loads || this.#held.count > 0 ? performance.now() : lastMs;
+    return this.#lastWorkMs;
+  }
+
+  async waitingJobs(): Promise<number> {
+    const { redis, link } = this.#parts;
+    link.assertUsable();
+    const keys = [...this.#consumers.keys()].map((queue) => `${QUEUE_PREFIX}:${queue}`);
+    const counts = await Promise.all(
+      keys.flatMap((key) => [
+        redis.llen(`${key}:wait`),
+        redis.llen(`${key}:paused`),
+        redis.zcard(`${key}:prioritized`),
+      ]),
+    );
+    return counts.reduce((sum, count) => sum + count, 0);
   }
 
   close(graceMs: number): Promise<void> {
@@ -174,12 +231,13 @@ class PoolConsumer implements Consumer {
       this.#held.giveBackWaiting();
       await this.#announcer.drain();
       await Promise.all([...consumers.map((consumer) => consumer.close()), ...this.#leaving]);
-      await this.#announcer.close();
+      await Promise.all([this.#announcer.close(), this.#pulse.close()]);
       await Promise.all(ownQueues.map((queue) => this.#ownQueues.remove(queue)));
     })();
     if (!(await within(drained, graceMs))) {
       logger.warn({ requests: this.#held.count }, 'worker left before its work was done, others will take it over');
     }
+    this.#pulse.stop();
     this.#cancels.close();
     link.close();
     await Promise.all([closeRedis(redis), closeRedis(replyRedis)]);
@@ -214,13 +272,29 @@ class PoolConsumer implements Consumer {
         ready.set(queueName(model, '', this.workerId), { model, version: '', own: true });
       }
     }
-    for (const [queue, { own }] of this.#consumers) if (!ready.has(queue)) this.#drop(queue, own ? LINGER_MS : 0);
+    for (const queue of this.#consumers.keys()) if (!ready.has(queue)) this.#drop(queue);
     for (const [queue, of] of ready) {
       const { config } = this.#parts.engine.catalog.resolve(of.model, of.version);
-      if (this.#consumers.get(queue)?.config === config) continue;
-      this.#drop(queue, 0); // how many requests it may hold follows from the config
-      this.#open(queue, of);
+      const known = this.#consumers.get(queue);
+      // Nothing about a worker's own queue follows from the config, and what is in it must not be refused for a reload.
+      if (known && (known.own || known.config === config)) continue;
+      this.#drop(queue); // how many requests it may hold follows from the config
+      const back = this.#lingering.get(queue)?.();
+      if (back) this.#consumers.set(queue, back);
+      else this.#open(queue, of);
     }
+  }
+
+  /** By model name, all its queues together. */
+  #activity(): Map<string, ModelActivity> {
+    const models = new Map<string, ModelActivity>();
+    for (const { consumer } of this.#consumers.values()) {
+      const { rows, lastJobMs } = consumer.activity;
+      const known = models.get(consumer.model) ?? { rows: 0, lastJobMs: undefined };
+      const last = Math.max(known.lastJobMs ?? -Infinity, lastJobMs ?? -Infinity);
+      models.set(consumer.model, { rows: known.rows + rows, lastJobMs: last === -Infinity ? undefined : last });
+    }
+    return models;
   }
 
   #takesSequences(model: string, version: string): boolean {
@@ -243,7 +317,7 @@ class PoolConsumer implements Consumer {
     const { redis, link, engine, logger, targetRows = 128, maxBytesInHand = 256 * 1024 * 1024 } = this.#parts;
     const ready = engine.catalog.resolve(model, version);
     const { maxBatchSize, versions, config } = ready;
-    const instances = config.instanceGroup.reduce((sum, { count, gpus }) => sum + count * Math.max(1, gpus.length), 0);
+    const instances = instancesOf(config);
     const consumer = new ModelConsumer({
       model,
       version,
@@ -253,9 +327,10 @@ class PoolConsumer implements Consumer {
       logger,
       infer: engine.infer,
       replies: this.#replies,
+      records: this.#records,
       held: this.#held,
       limits: own ? ownQueueLimits(maxBytesInHand) : fetchLimitsOf(ready, targetRows, maxBytesInHand),
-      batched: maxBatchSize > 0,
+      batched: !own && maxBatchSize > 0, // a request of a sequence is one row
       oneAtATime: !own && versions.length * instances === 1 && fetchPolicyOf(ready) === undefined,
       workerName: `${hostname()}:${process.pid}`,
     });
@@ -264,11 +339,11 @@ class PoolConsumer implements Consumer {
   }
 
   /** The model was unloaded or replaced; what it still has in hand the engine answers. */
-  #drop(queue: string, lingerMs: number): void {
+  #drop(queue: string): void {
     const taken = this.#consumers.get(queue);
     if (!taken) return;
     this.#consumers.delete(queue);
-    const closed = this.#closeAfter(lingerMs, queue, taken);
+    const closed = this.#closeConsumer(queue, taken);
     const left = within(closed, UNLOAD_GRACE_MS)
       .catch((error: unknown) => {
         this.#parts.logger.warn({ queue, error: String(error) }, 'queue worker not closed');
@@ -277,11 +352,26 @@ class PoolConsumer implements Consumer {
     this.#leaving.add(left);
   }
 
-  async #closeAfter(lingerMs: number, queue: string, { consumer, own }: Taken): Promise<void> {
-    if (lingerMs > 0) await new Promise((resolve) => setTimeout(resolve, lingerMs).unref());
-    await consumer.drain();
-    await consumer.close();
-    if (own && !this.#consumers.has(queue)) await this.#ownQueues.remove(queue);
+  async #closeConsumer(queue: string, taken: Taken): Promise<void> {
+    if (taken.own && (await this.#isTakenBack(queue, taken))) return;
+    await taken.consumer.drain();
+    await taken.consumer.close();
+    if (taken.own && !this.#consumers.has(queue)) await this.#ownQueues.remove(queue);
+  }
+
+  /** Whether the model has come back before producers can be sure to know that it was gone. */
+  async #isTakenBack(queue: string, taken: Taken): Promise<boolean> {
+    const back = await new Promise<boolean>((resolve) => {
+      const timer = setTimeout(resolve, LINGER_MS, false).unref();
+      this.#lingering.set(queue, () => {
+        clearTimeout(timer);
+        this.#lingering.delete(queue);
+        resolve(true);
+        return taken;
+      });
+    });
+    if (!back) this.#lingering.delete(queue);
+    return back;
   }
 
   #freePayloads(): void {

@@ -1,14 +1,17 @@
-import { type Job, UnrecoverableError, WaitingError, Worker } from 'bullmq';
+import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from 'bullmq';
 import { InferError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
-import { type DecodedBundle, decodeBundle, keepItems, payloadKeys } from '../../shared/wire/job.ts';
+import { stateOfError } from '../../shared/jobs/job.ts';
+import { type DecodedBundle, decodeBundle, type JobPart, keepItems, payloadKeys } from '../../shared/wire/job.ts';
 import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
 import { KEEP_COMPLETED, KEEP_FAILED } from '../../shared/wire/queue-options.ts';
 import { fetchConcurrency, type FetchLimits } from './fetch-policy.ts';
 import { Backlog } from './backlog.ts';
+import type { JobRecords } from './job-records.ts';
 import { PayloadRemover } from './payload-remover.ts';
 import { markUnreadableJobs } from './unreadable-jobs.ts';
 import { type BundleContext, type BundleOutcome, leftBehind, runBundle } from './run-bundle.ts';
+import { runJob } from './run-job.ts';
 
 export interface ModelConsumerOptions extends Omit<BundleContext, 'draining' | 'own'> {
   readonly model: string;
@@ -17,6 +20,8 @@ export interface ModelConsumerOptions extends Omit<BundleContext, 'draining' | '
   /** The id of this worker where the queue is its own; '' for one that others take from too. */
   readonly worker: string;
   readonly limits: FetchLimits;
+  /** Where jobs of the Jobs API are answered. */
+  readonly records: JobRecords;
   /** Rows count against the limits when the model has a batch dimension. */
   readonly batched: boolean;
   /** Nothing can run beside what runs, so a next bundle need not be at hand for it. */
@@ -64,6 +69,7 @@ export class ModelConsumer {
   #bytes = 0;
   /** Moving average of rows a bundle. */
   #meanRows = 1;
+  #lastJobMs: number | undefined;
 
   constructor(options: ModelConsumerOptions) {
     this.#options = options;
@@ -108,6 +114,15 @@ export class ModelConsumer {
     this.#remover.flush();
   }
 
+  get model(): string {
+    return this.#options.model;
+  }
+
+  /** Rows in hand, and when it last took or answered a job, on `performance.now()`; undefined before the first. */
+  get activity(): { readonly rows: number; readonly lastJobMs: number | undefined } {
+    return { rows: this.#rows, lastJobMs: this.#held.size > 0 ? performance.now() : this.#lastJobMs };
+  }
+
   /** Frees the memory of tensors that have been read already, because answers find no room in Redis. */
   freePayloads(): void {
     for (const { keys } of this.#held.values()) this.#remover.now(keys);
@@ -126,6 +141,7 @@ export class ModelConsumer {
   async #process(job: Job<unknown>, token: string | undefined): Promise<object> {
     if (this.#draining && !this.#context.own) return this.#giveBack(job, token);
     const bundle = this.#decode(job);
+    if (bundle.job) return this.#processJob(job, { ...bundle, job: bundle.job }, token);
     const held = this.#hold(job, bundle);
     let outcome: BundleOutcome;
     try {
@@ -142,6 +158,40 @@ export class ModelConsumer {
     const { succeeded, failed, dropped, refused, firstRefusal } = outcome;
     if (firstRefusal && succeeded + failed + dropped === 0) throw refusedJob(firstRefusal);
     return { succeeded, failed, dropped, refused };
+  }
+
+  /** A job of the Jobs API. Its attempts are those of its one request, so it fails as a job when its request does. */
+  async #processJob(
+    job: Job<unknown>,
+    bundle: DecodedBundle & { readonly job: JobPart },
+    token: string | undefined,
+  ): Promise<object> {
+    const held = this.#hold(job, bundle);
+    const { attemptsMade, attemptsStarted, stalledCounter } = job;
+    const tries = {
+      attempt: attemptsMade + 1,
+      maxAttempts: job.opts.attempts ?? 1,
+      bounces: Math.max(0, attemptsStarted - attemptsMade - stalledCounter - 1),
+    };
+    let end;
+    try {
+      end = await runJob(this.#context, this.#options.records, bundle, tries);
+    } finally {
+      this.#release(job, held);
+    }
+    switch (end.kind) {
+      case 'back':
+        return this.#giveBack(job, token);
+      case 'elsewhere':
+        await job.moveToDelayed(Date.now() + end.delayMs, token);
+        throw new DelayedError();
+      case 'again':
+        throw new Error(end.error.message);
+      case 'over':
+        if (end.error) throw refusedJob(end.error);
+        this.#ending.set(job, held);
+        return {};
+    }
   }
 
   #decode(job: Job<unknown>): DecodedBundle {
@@ -210,7 +260,8 @@ export class ModelConsumer {
     this.#held.delete(job.id ?? '');
     this.#rows -= held.rows;
     this.#bytes -= held.bytes;
-    this.#backlog.noteAnswered(performance.now() - held.sinceMs);
+    this.#lastJobMs = performance.now();
+    this.#backlog.noteAnswered(this.#lastJobMs - held.sinceMs);
     this.#tune();
   }
 
@@ -252,7 +303,10 @@ export class ModelConsumer {
       ? new InferError('INTERNAL', `given up: ${job.stalledCounter} workers were lost while they ran the request`)
       : new InferError('UNAVAILABLE', 'the worker could not reach its queue to run the request', { cause: error });
     try {
-      if (!(error instanceof RefusedJob)) {
+      if (bundle.job) {
+        // The first answer counts: a run that ended by itself has written its own.
+        await this.#options.records.finish(bundle.job.id, { state: stateOfError(failure), error: failure });
+      } else if (!(error instanceof RefusedJob)) {
         await Promise.all(
           bundle.items.map((item) => {
             const error = this.#context.own ? leftBehind(item) : failure;

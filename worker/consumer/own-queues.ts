@@ -1,54 +1,49 @@
-import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../shared/runtime/logger.ts';
-import { QUEUE_PREFIX, WORKER_QUEUES_KEY, workerKey } from '../../shared/wire/names.ts';
+import { removeWorkerQueue, WorkerQueueSweep } from '../../shared/runtime/worker-queues.ts';
+import { WORKER_QUEUES_KEY } from '../../shared/wire/names.ts';
 
 const TELL_AGAIN_MS = 5000;
-const SWEEP_MS = 10_000;
 
-/**
- * Keeps the list of queues that belong to single workers, and removes those whose worker is gone: nobody else takes from
- * them, and who waited for an answer has been told. Producers remove those that they used themselves; this is for those of
- * producers that are gone too.
- */
+/** Keeps the list of queues that belong to single workers: this one's are on it, and those of lost ones go. */
 export class OwnQueues {
   readonly #redis: Redis;
   readonly #worker: string;
   readonly #logger: Logger;
+  readonly #sweep: WorkerQueueSweep;
+  #told = new Set<string>();
   #toldMs = -Infinity;
-  #sweptMs = -Infinity;
 
   constructor(redis: Redis, worker: string, logger: Logger) {
     this.#redis = redis;
     this.#worker = worker;
     this.#logger = logger;
+    this.#sweep = new WorkerQueueSweep(redis, logger);
   }
 
   /** Called again and again once this worker is announced; does what is due. `mine` are the queues that it takes from. */
   async tend(mine: readonly string[]): Promise<void> {
-    const nowMs = performance.now();
-    if (mine.length > 0 && nowMs - this.#toldMs >= TELL_AGAIN_MS) {
-      this.#toldMs = nowMs;
+    const isOld = performance.now() - this.#toldMs >= TELL_AGAIN_MS; // Redis may have lost the list
+    if (isOld || mine.some((queue) => !this.#told.has(queue))) await this.tell(mine);
+    await this.#sweep.tend(this.#worker);
+  }
+
+  /** Puts the queues on the list. */
+  async tell(mine: readonly string[]): Promise<void> {
+    this.#toldMs = performance.now();
+    this.#told = new Set(mine);
+    if (mine.length === 0) return;
+    try {
       await this.#redis.hset(WORKER_QUEUES_KEY, Object.fromEntries(mine.map((queue) => [queue, this.#worker])));
-    }
-    if (nowMs - this.#sweptMs < SWEEP_MS) return;
-    this.#sweptMs = nowMs;
-    for (const [queue, worker] of Object.entries(await this.#redis.hgetall(WORKER_QUEUES_KEY))) {
-      if (worker === this.#worker || (await this.#redis.exists(workerKey(worker))) === 1) continue;
-      this.#logger.info({ queue }, 'queue of a lost worker removed');
-      await this.remove(queue);
+    } catch (error) {
+      this.#told.clear();
+      throw error;
     }
   }
 
-  /** Removes a queue and all that is in it, unless somebody else does. */
+  /** Removes a queue that this worker does not take from any more, with all that is in it. */
   async remove(queue: string): Promise<void> {
-    if ((await this.#redis.hdel(WORKER_QUEUES_KEY, queue)) === 0) return;
-    const handle = new Queue(queue, { connection: this.#redis, prefix: QUEUE_PREFIX });
-    handle.on('error', (error) => this.#logger.debug({ queue, error: error.message }, 'queue error'));
-    try {
-      await handle.obliterate({ force: true });
-    } finally {
-      await handle.close();
-    }
+    this.#told.delete(queue);
+    await removeWorkerQueue(this.#redis, queue, this.#logger);
   }
 }

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import { ControlFileLease } from '../../shared/directory/control-files.ts';
 import { sha256 } from '../../shared/directory/model-description.ts';
 import { InferError } from '../../shared/errors.ts';
 import type { ModelControl, ModelOverride } from '../../shared/infer/ports.ts';
@@ -44,12 +45,14 @@ export class PoolControl {
   readonly #working = new Map<string, Promise<void>>();
   /** By encoded model name, what ends this worker's turn. */
   readonly #turns = new Map<string, () => Promise<void>>();
+  readonly #lease: ControlFileLease;
   #lastText = '';
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
 
   constructor(options: PoolControlOptions) {
     this.#options = options;
+    this.#lease = new ControlFileLease(options.redis, options.logger);
   }
 
   /** Resolves when this worker is where the pool is. */
@@ -98,6 +101,7 @@ export class PoolControl {
     if (this.#looking || link.state.kind !== 'up') return;
     this.#looking = true;
     try {
+      await this.#lease.tend();
       const entries = await redis.hgetall(CONTROL_KEY);
       const text = JSON.stringify(entries);
       if (text === this.#lastText) return;
@@ -158,7 +162,7 @@ export class PoolControl {
     if (entry.action === 'wake') return wake(model);
     if (!control) return;
     if (entry.action === 'unload') return control.unload(model, entry.dependents);
-    const files = await this.#readFiles(entry.files);
+    const files = await this.#readFiles(entry.id, entry.files);
     const override: ModelOverride = {
       ...(entry.config !== undefined && { config: entry.config }),
       ...(files.size > 0 && { files }),
@@ -166,10 +170,10 @@ export class PoolControl {
     return control.load(model, override);
   }
 
-  async #readFiles(files: readonly ControlFile[]): Promise<Map<string, Uint8Array>> {
+  async #readFiles(load: string, files: readonly ControlFile[]): Promise<Map<string, Uint8Array>> {
     const contents = new Map<string, Uint8Array>();
     for (const { path, sha256: hash, byteLength } of files) {
-      const content = await this.#options.redis.getBuffer(controlFileKey(hash));
+      const content = await this.#options.redis.getBuffer(controlFileKey(load, hash));
       if (content?.byteLength !== byteLength || sha256(content) !== hash) {
         throw new InferError('UNAVAILABLE', `the file ${path} that the load brought along is not there any more`);
       }

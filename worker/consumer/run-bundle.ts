@@ -14,7 +14,7 @@ export interface BundleContext {
   readonly redis: Redis;
   readonly link: RedisLink;
   readonly infer: InferFn;
-  readonly replies: ReplySender;
+  readonly replies: Pick<ReplySender, 'send'>;
   readonly held: HeldRequests;
   /** Whether the worker gives work back instead of starting it. */
   readonly draining: () => boolean;

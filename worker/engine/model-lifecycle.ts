@@ -4,6 +4,8 @@ import { notReady, unknownVersion } from '../../shared/infer/not-served.ts';
 import { type ModelState, UNLOADED } from '../../shared/infer/ports.ts';
 import { compareVersions } from '../../shared/model/version-directories.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
+import type { Clock } from '../../shared/runtime/clock.ts';
+import { ModelSequences } from './sequence/model-sequences.ts';
 import type { ServedModel } from './served-model.ts';
 
 /*
@@ -23,11 +25,21 @@ export interface LoadPlan {
   readonly versions: readonly string[];
   /** Whether a READY version can be kept as it is. */
   unchanged(version: string): boolean;
-  load(version: string, stats: ModelStats): Promise<ServedModel>;
+  load(version: string, kept: KeptOverLoads): Promise<ServedModel>;
   /** All that this load brought is out of use. */
   readonly dispose: () => Promise<void>;
 }
 
+/** What a version finds of those before it. */
+export interface KeptOverLoads {
+  /** Of this version, so that counters never go back. */
+  readonly stats: ModelStats;
+  /** Of all versions. */
+  readonly sequences: ModelSequences;
+}
+
+/** Versions of a model that are loaded at once. */
+const LOADS_AT_ONCE = 2;
 const NOTHING_TO_DISPOSE = () => Promise.resolve();
 
 /** One model of the repository with the states of its versions. Loads and unloads come one after the other. */
@@ -36,8 +48,8 @@ export class ModelLifecycle {
   readonly #logger: Logger;
   readonly #graceMs: number;
   #versions = new Map<string, VersionState>();
-  /** Kept over reloads, so that counters never go back. */
   readonly #stats = new Map<string, ModelStats>();
+  readonly #sequences: ModelSequences;
   /** Why no version could be derived from the folder; '' when some could, or nobody asked. */
   #folderReason = '';
   /** Why the last load failed while an earlier one serves on. */
@@ -48,9 +60,10 @@ export class ModelLifecycle {
   readonly #ends = new Set<Promise<void>>();
 
   /** @param graceMs how long requests in hand may take when their version is unloaded or replaced */
-  constructor(name: string, graceMs: number, logger: Logger) {
+  constructor(name: string, graceMs: number, clock: Clock, logger: Logger) {
     this.name = name;
     this.#graceMs = graceMs;
+    this.#sequences = new ModelSequences(clock);
     this.#logger = logger;
   }
 
@@ -63,15 +76,9 @@ export class ModelLifecycle {
     for (const version of plan.versions) {
       if (this.#versions.get(version)?.state !== 'READY') this.#versions.set(version, { state: 'LOADING' });
     }
-    for (const version of plan.versions) {
-      const current = this.#servedOf(version);
-      if (current && plan.unchanged(version)) continue;
-      try {
-        loaded.set(version, await plan.load(version, this.#statsOf(version)));
-      } catch (error) {
-        throw await this.#takeBack(plan, loaded, error, version);
-      }
-    }
+    const due = plan.versions.filter((version) => !(this.#servedOf(version) && plan.unchanged(version)));
+    const failure = await this.#loadAll(plan, due, loaded);
+    if (failure) throw await this.#takeBack(plan, loaded, failure.error, failure.version);
     const lost = plan.versions.find((version) => !loaded.has(version) && !this.#servedOf(version));
     if (lost !== undefined) {
       const error = new InferError('UNAVAILABLE', `model "${this.name}" was taken down while it was being loaded`);
@@ -162,6 +169,11 @@ export class ModelLifecycle {
     return this.served().reduce((sum, { scheduler }) => sum + scheduler.open(), 0);
   }
 
+  /** Sequences that are live, over all versions that can be called. */
+  sequences(): number {
+    return this.served().reduce((sum, { scheduler }) => sum + (scheduler.sequences?.() ?? 0), 0);
+  }
+
   /** Resolves when nothing is leaving any more. */
   async left(): Promise<void> {
     await Promise.all(this.#ends);
@@ -172,6 +184,30 @@ export class ModelLifecycle {
     this.unload();
     for (const served of this.#leaving) void served.close(graceMs);
     await Promise.all(this.#ends);
+  }
+
+  /** Two at a time. After a failure no other is begun, and the lowest version that failed is the one to tell of. */
+  async #loadAll(
+    plan: LoadPlan,
+    due: readonly string[],
+    loaded: Map<string, ServedModel>,
+  ): Promise<{ readonly version: string; readonly error: unknown } | undefined> {
+    const waiting = [...due];
+    const failures = new Map<string, unknown>();
+    const loadOnes = async (): Promise<void> => {
+      for (let version = waiting.shift(); version !== undefined; version = waiting.shift()) {
+        try {
+          const kept = { stats: this.#statsOf(version), sequences: this.#sequences };
+          loaded.set(version, await plan.load(version, kept));
+        } catch (error) {
+          waiting.length = 0;
+          failures.set(version, error);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: LOADS_AT_ONCE }, loadOnes));
+    const version = due.find((each) => failures.has(each));
+    return version === undefined ? undefined : { version, error: failures.get(version) };
   }
 
   /** Nothing of a load that failed stays behind. Returns what to throw. */
@@ -289,8 +325,16 @@ export class ModelLifecycle {
       return { state: reason === '' ? 'UNKNOWN' : 'UNAVAILABLE', reason };
     }
     if (known.state === 'READY') {
-      const { loadSeconds } = known.served.stats;
-      return { state: known.state, reason: this.#reloadReason, loadSeconds };
+      const { stats, scheduler } = known.served;
+      const freePlaces = scheduler.freePlaces?.();
+      const { loadSeconds, batching } = stats;
+      return {
+        state: known.state,
+        reason: this.#reloadReason,
+        loadSeconds,
+        ...(batching && { batching }),
+        ...(freePlaces !== undefined && { freePlaces }),
+      };
     }
     return known.state === 'LOADING' ? { state: known.state, reason: '' } : known;
   }

@@ -7,9 +7,13 @@ import {
   type ModelQueuePolicy,
   ModelQueuePolicy_TimeoutAction,
 } from '../../../shared/proto/generated/model_config_pb.ts';
+import type { BatchingReport } from '../../../shared/infer/batching-report.ts';
 import { sessionOptionsOf } from '../../../shared/model/ort-options.ts';
 import { datatypeOfConfig } from '../../../shared/tensor/datatype.ts';
+import { generatedInputs } from '../../../shared/model/padding-settings.ts';
 import { LONELY_WAITS } from '../../../worker/engine/schedule/wait-evidence.ts';
+import { chosenWords, measuredWords, sentence } from './explain-measured.ts';
+import { hasUnpaddedLength, paddingWords } from './explain-padding.ts';
 
 /** One input or output, said for people. */
 export interface TensorWords {
@@ -30,7 +34,9 @@ export function tensorWords(config: ModelConfig, tensor: ModelInput | ModelOutpu
     const own = tensor.reshape.shape.map(Number);
     notes.push(own.length === 0 ? 'the model itself sees a plain number' : `the model itself sees ${timesWords(own)}`);
   }
-  if ('optional' in tensor && tensor.optional) notes.push('may be left out');
+  const generated = 'optional' in tensor && generatedInputs(config).has(tensor.name);
+  if (generated) notes.push('may be left out and is ones then');
+  else if ('optional' in tensor && tensor.optional) notes.push('may be left out');
   if ('labelFilename' in tensor && tensor.labelFilename !== '') notes.push(`labels in ${tensor.labelFilename}`);
   const words = `${batched ? `${rowsWords(config.maxBatchSize)} of ` : ''}${elementsWords(dims, datatype)}`;
   return {
@@ -57,8 +63,11 @@ function timesWords(dims: readonly number[]): string {
   return dims.map((dim) => (dim === -1 ? 'any' : String(dim))).join(' x ');
 }
 
-/** What becomes of requests that arrive: when one runs alone, when several share a run. */
-export function batchingWords(config: ModelConfig): string[] {
+/**
+ * What becomes of requests that arrive: when one runs alone, when several share a run.
+ * @param report what loading the model has found out
+ */
+export function batchingWords(config: ModelConfig, report?: BatchingReport): string[] {
   const choice = config.schedulingChoice;
   const max = config.maxBatchSize;
   if (choice.case === 'ensembleScheduling') {
@@ -78,11 +87,15 @@ export function batchingWords(config: ModelConfig): string[] {
   const policy = queueWords(choice.value);
   if (max === 1)
     return ['max_batch_size is 1: there is nothing to merge, each request is a run of its own.', ...policy];
+  if (report && !report.merges) {
+    return ['Each request is a run of its own.', sentence(report.reason), ...policy];
+  }
   return [
     `Requests that wait together share a run of up to ${max} rows; a request is never split.`,
-    ...releaseWords(choice.value, max),
+    ...(report && (report.auto || report.reason !== '') ? chosenWords(report) : releaseWords(choice.value, max)),
     ...groupWords(config),
     ...(choice.value.preserveOrdering ? ['Answers leave in the order in which their requests ran.'] : []),
+    ...(report ? measuredWords(report) : []),
     ...policy,
   ];
 }
@@ -105,11 +118,13 @@ function releaseWords({ preferredBatchSize, maxQueueDelayMicroseconds }: ModelDy
   ];
 }
 
-function groupWords({ input }: ModelConfig): string[] {
-  const variable = input.some(({ dims }) => dims.includes(-1n));
+function groupWords(config: ModelConfig): string[] {
+  const { input } = config;
+  const variable = input.some((each) => hasUnpaddedLength(config, each));
   const optional = input.some((each) => each.optional);
   const same = [...(variable ? ['equal dimensions'] : []), ...(optional ? ['the same inputs'] : [])];
-  return same.length === 0 ? [] : [`Only requests with ${same.join(' and ')} share a run.`];
+  const rule = same.length === 0 ? [] : [`Only requests with ${same.join(' and ')} share a run.`];
+  return [...paddingWords(config), ...rule];
 }
 
 function queueWords(batching: ModelDynamicBatching): string[] {

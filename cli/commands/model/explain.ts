@@ -1,3 +1,4 @@
+import type { BatchingReport } from '../../../shared/infer/batching-report.ts';
 import { diffModelConfigs, type ConfigLine, encodeModelConfigText } from '../../../shared/model/config-text.ts';
 import type { ModelConfig } from '../../../shared/proto/generated/model_config_pb.ts';
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
@@ -19,7 +20,8 @@ export async function explain(settings: ModelSettings<'explain'>, name: string, 
     report = await loader.load(folder);
     const { available, versions, written, completed } = await loader.examine(folder, !report.ready);
     const config = report.ready?.config ?? completed;
-    if (written && config) explanation = explanationOf({ written, config, available, versions });
+    if (written && config)
+      explanation = explanationOf({ written, config, available, versions, report: report.batching });
     if (report.ready) await loader.unload(name);
   } finally {
     await loader.close();
@@ -42,6 +44,8 @@ interface Explanation {
   readonly inputs: readonly ReturnType<typeof tensorWords>[];
   readonly outputs: readonly ReturnType<typeof tensorWords>[];
   readonly batching: readonly string[];
+  /** What `batching` is told from, where the model was loaded and batches. */
+  readonly measured?: BatchingReport;
   readonly instances: readonly string[];
   /** The completed config as text, and the same as lines against what config.pbtxt says. */
   readonly config: string;
@@ -53,13 +57,15 @@ function explanationOf(parts: {
   readonly config: ModelConfig;
   readonly available: readonly string[];
   readonly versions: readonly string[];
+  readonly report: BatchingReport | undefined;
 }): Explanation {
-  const { written, config, available, versions } = parts;
+  const { written, config, available, versions, report } = parts;
   return {
     versions: { words: versionWords(config, available, versions), available, served: versions },
     inputs: config.input.map((input) => tensorWords(config, input)),
     outputs: config.output.map((each) => tensorWords(config, each)),
-    batching: batchingWords(config),
+    batching: batchingWords(config, report),
+    ...(report && { measured: report }),
     instances: instanceWords(config),
     config: encodeModelConfigText(config),
     diff: diffModelConfigs(written, config),

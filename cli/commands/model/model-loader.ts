@@ -1,4 +1,5 @@
 import { InferError } from '../../../shared/errors.ts';
+import type { BatchingReport } from '../../../shared/infer/batching-report.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { nearestName } from '../../../shared/nearest-name.ts';
 import { createBindingBackend } from '../../../worker/engine/backend/onnx/binding/binding-backend.ts';
@@ -27,6 +28,8 @@ export interface LoadReport {
   readonly warnings: readonly string[];
   /** The newest version, while it is loaded; undefined when it is not. */
   readonly ready: ReadyModel | undefined;
+  /** What was found out about its batches. */
+  readonly batching?: BatchingReport | undefined;
 }
 
 interface LoaderParts {
@@ -76,7 +79,8 @@ export class ModelLoader {
       return this.#explainFailure(folder, InferError.from(error));
     }
     const ready = this.#engine.catalog.resolve(name, '');
-    return { model: name, versions: ready.versions, problems: [], warnings: this.#logger.take(name), ready };
+    const { batching } = this.#engine.statsOf(name, '');
+    return { model: name, versions: ready.versions, problems: [], warnings: this.#logger.take(name), ready, batching };
   }
 
   async unload(name: string): Promise<void> {

@@ -1,4 +1,5 @@
 import { InferError } from '../../../shared/errors.ts';
+import type { PoolView } from '../../../producer/pool/pool-view.ts';
 import type { TrafficView } from '../../../producer/service/traffic/traffic-control.ts';
 import type { TrafficRuleJson } from '../../../shared/traffic/traffic-json.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
@@ -27,16 +28,22 @@ export interface ServerClient {
   unload(model: string, dependents: boolean): Promise<void>;
   /** How the model's requests are spread. Sets it first, or clears it, where that is asked. @throws as `index` */
   traffic(model: string, change?: TrafficRuleJson | 'clear'): Promise<TrafficView>;
+  /** The workers and what waits for them. @throws as `index` */
+  pool(): Promise<PoolView>;
+  /** Asks a worker to leave; says which one that is. @throws as `index` */
+  drain(worker: string): Promise<{ readonly id: string; readonly name: string }>;
 }
 
 /** @throws InferError INVALID_ARGUMENT for a URL or a header that is none. */
 export function createServerClient(settings: ServerSettings): ServerClient {
   const base = baseOf(settings.url);
-  const headers = headersOf(settings.header);
-  const ask = async (method: string, path: string, body?: object): Promise<unknown> => {
+  const headers = parseHeaders(settings.header);
+  headers.set('content-type', 'application/json');
+  const askAt = async (method: string, path: string, body?: object): Promise<unknown> => {
     const init = { method, headers, ...(body && { body: JSON.stringify(body) }) };
-    return readAnswer(base, await send(base, `${base}/v2/${path}`, init, settings.timeoutSecs));
+    return readAnswer(base, await send(base, `${base}/${path}`, init, settings.timeoutSecs));
   };
+  const ask = (method: string, path: string, body?: object) => askAt(method, `v2/${path}`, body);
   const post = async (path: string, body: object): Promise<unknown> => {
     return ask('POST', `repository/${path}`, body);
   };
@@ -56,6 +63,9 @@ export function createServerClient(settings: ServerSettings): ServerClient {
       if (change === 'clear') return readTraffic(base, await ask('DELETE', path));
       return readTraffic(base, await ask('POST', path, change));
     },
+    pool: async () => readPool(base, await askAt('GET', 'pool')),
+    drain: async (worker) =>
+      readDrained(base, await askAt('POST', `pool/workers/${encodeURIComponent(worker)}/drain`)),
   };
 }
 
@@ -65,8 +75,9 @@ function baseOf(text: string): string {
   throw new InferError('INVALID_ARGUMENT', `--url expects an address like http://localhost:8000, got "${text}"`);
 }
 
-function headersOf(given: readonly string[]): Headers {
-  const headers = new Headers({ 'content-type': 'application/json' });
+/** Options like `NAME=VALUE`. @throws InferError INVALID_ARGUMENT for what a header cannot hold */
+export function parseHeaders(given: readonly string[]): Headers {
+  const headers = new Headers();
   for (const text of given) {
     const [, name, value] = /^([^=:]+)[=:](.*)$/s.exec(text) ?? [];
     try {
@@ -150,6 +161,18 @@ function readTraffic(base: string, value: unknown): TrafficView {
     return value as unknown as TrafficView; // the same program wrote it
   }
   throw new InferError('UNAVAILABLE', `${base} did not answer with the traffic of a model`);
+}
+
+function readPool(base: string, value: unknown): PoolView {
+  if (isObject(value) && Array.isArray(value['workers']) && Array.isArray(value['models'])) {
+    return value as unknown as PoolView; // the same program wrote it
+  }
+  throw new InferError('UNAVAILABLE', `${base} did not answer with a pool`);
+}
+
+function readDrained(base: string, value: unknown): { readonly id: string; readonly name: string } {
+  if (isObject(value)) return { id: textOf(value['id']), name: textOf(value['name']) };
+  throw new InferError('UNAVAILABLE', `${base} did not say which worker drains`);
 }
 
 function textOf(value: unknown): string {

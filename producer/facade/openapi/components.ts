@@ -2,6 +2,7 @@ import type { TSchema } from 'typebox';
 import { TaskBody } from '../huggingface/codec.ts';
 import { EmbeddingsBody } from '../openai/codec.ts';
 import { GenerateRequestBody, GenerateResponseBody, InferRequestBody, InferResponseBody } from './infer-schemas.ts';
+import { JobBody, JobListBody } from './job-schemas.ts';
 import {
   ErrorBody,
   LoadRequestBody,
@@ -22,6 +23,7 @@ import {
   TraceSettingBody,
   TraceSettingRequestBody,
 } from './settings-schemas.ts';
+import { DrainedWorkerBody, PoolBody } from './pool-schemas.ts';
 import { TrafficBody, TrafficRequestBody } from './traffic-schemas.ts';
 import {
   EmbeddingsAnswerBody,
@@ -40,6 +42,8 @@ export const SCHEMAS = {
   ModelConfig: ModelConfigBody,
   InferRequest: InferRequestBody,
   InferResponse: InferResponseBody,
+  Job: JobBody,
+  JobList: JobListBody,
   GenerateRequest: GenerateRequestBody,
   GenerateResponse: GenerateResponseBody,
   RepositoryIndexRequest: RepositoryIndexRequestBody,
@@ -47,6 +51,8 @@ export const SCHEMAS = {
   LoadRequest: LoadRequestBody,
   UnloadRequest: UnloadRequestBody,
   Statistics: StatisticsBody,
+  Pool: PoolBody,
+  DrainedWorker: DrainedWorkerBody,
   Traffic: TrafficBody,
   TrafficRequest: TrafficRequestBody,
   TraceSettingRequest: TraceSettingRequestBody,

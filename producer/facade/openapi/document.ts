@@ -3,18 +3,22 @@ import type { Restrictions } from '../../service/restricted-access.ts';
 import { SCHEMAS } from './components.ts';
 import { CONTROL_OPERATIONS } from './control-operations.ts';
 import { describeModel, embeddingsExample, type ListedModel, modelOperations, modelTag } from './model-operations.ts';
+import { JOB_OPERATIONS } from './job-operations.ts';
 import { encodeOperation, type Json, type JsonMap, type Operation } from './operation.ts';
+import { POOL_OPERATIONS } from './pool-operations.ts';
 import { taskOperations } from './task-operations.ts';
 import { TRITON_OPERATIONS } from './triton-operations.ts';
 
 const TAGS: readonly (readonly [name: string, description: string])[] = [
   ['Inference', 'Run any model by its name.'],
+  ['Jobs', 'Inference that nobody holds a connection for.'],
   ['Hugging Face', 'The form of the Hugging Face Inference API.'],
   ['OpenAI', 'The form of OpenAI’s API.'],
   ['Metadata', 'What is served.'],
   ['Health', 'Whether it can be called.'],
   ['Model repository', 'All models with their state; loading and unloading.'],
   ['Versions', 'How requests are spread over the versions of a model.'],
+  ['Pool', 'The workers behind this server.'],
   ['Statistics', 'What requests have come to.'],
   ['Settings', 'Logging and tracing.'],
   ['Shared memory', 'Tensors beside the connection, for programs on the same machine.'],
@@ -74,5 +78,11 @@ export function listOperations(models: readonly ListedModel[]): Operation[] {
     const example = embeddingsExample(listed);
     return example === undefined ? [] : [[listed.model.name, example]];
   });
-  return [...TRITON_OPERATIONS, ...taskOperations(Object.fromEntries(examples)), ...CONTROL_OPERATIONS];
+  return [
+    ...TRITON_OPERATIONS,
+    ...JOB_OPERATIONS,
+    ...taskOperations(Object.fromEntries(examples)),
+    ...CONTROL_OPERATIONS,
+    ...POOL_OPERATIONS,
+  ];
 }

@@ -74,8 +74,10 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   model: 'the name of a model',
   version: 'a version of the model',
   repository: 'not looked at: all repositories are one',
+  name: 'the id of a worker, its host and process, or its host where only one worker is on it',
   region: 'the name of a shared memory region',
   task: 'what the model does, such as feature-extraction',
+  id: 'the id of a job',
 };
 
 function pathParameters(path: string): Json[] {

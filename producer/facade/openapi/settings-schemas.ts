@@ -3,6 +3,34 @@ import Type from 'typebox';
 const Count = Type.Integer({ minimum: 0 });
 const Duration = Type.Object({ count: Count, ns: Count });
 
+const Share = Type.Number({ minimum: 0 });
+
+const Batching = Type.Object(
+  {
+    merges: Type.Boolean({ description: 'whether requests share runs' }),
+    max_rows: Type.Integer({ minimum: 1, description: 'most rows of a run of several requests' }),
+    delay_us: Type.Integer({ minimum: 0, description: 'longest wait for company' }),
+    auto: Type.Boolean({ description: 'whether rows and delay are chosen from the curve' }),
+    slo_p99_ms: Type.Optional(Share),
+    reason: Type.String({ description: 'empty where the config says so' }),
+    curve: Type.Array(Type.Object({ rows: Count, ms: Share }), { description: 'times of runs, measured at load' }),
+    company: Type.Optional(
+      Type.Object(
+        { relative: Share, max_abs: Share, cosine: Type.Number(), tolerance: Share },
+        { description: 'how far an answer moves with the rows beside it, measured at load' },
+      ),
+    ),
+  },
+  { description: 'what becomes of the requests of a model that batches; not over gRPC' },
+);
+
+const Padding = Type.Object(
+  { elements: Count, padded_elements: Count },
+  {
+    description: 'rows times length of all runs of a model with padding, and how much of it was padding; not over gRPC',
+  },
+);
+
 export const StatisticsBody = Type.Object({
   model_stats: Type.Array(
     Type.Object({
@@ -31,6 +59,8 @@ export const StatisticsBody = Type.Object({
         }),
       ),
       memory_usage: Type.Array(Type.Object({ type: Type.String(), id: Type.Integer(), byte_size: Count })),
+      batching: Type.Optional(Batching),
+      padding: Type.Optional(Padding),
     }),
   ),
 });

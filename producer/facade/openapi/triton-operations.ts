@@ -1,6 +1,6 @@
 import { BINARY, type Content, EMPTY, json, type Json, type Operation, ref } from './operation.ts';
 
-const HEADER_LENGTH: Json = {
+export const HEADER_LENGTH: Json = {
   name: 'Inference-Header-Content-Length',
   in: 'header',
   description:

@@ -2,6 +2,7 @@ import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:h
 import type { ServerInterceptingCall, ServerInterceptor } from '@grpc/grpc-js';
 import { InferError } from '../../../shared/errors.ts';
 import type { ApiCategory, Restrictions } from '../../service/restricted-access.ts';
+import type { Tenants } from '../../service/tenants/tenants.ts';
 import type { WireMessage } from './calls.ts';
 import { FrameDecoder } from './frame-decoder.ts';
 import type { CompressionLevel } from './grpc-settings.ts';
@@ -11,6 +12,8 @@ export interface GateOptions {
   readonly limits: CallLimits;
   readonly maxOpenCalls: number;
   readonly restrictions: Restrictions;
+  /** Whose keys open everything but health; undefined where calls need none. */
+  readonly tenants: Tenants | undefined;
   /** By the path of a method. */
   readonly categoryOf: (path: string) => ApiCategory;
   readonly compression: CompressionLevel;
@@ -102,11 +105,22 @@ export class CallGate {
         `This protocol is restricted: ${category} needs the metadata ${key} with its value`,
       );
     }
+    const unknown = category === 'health' ? undefined : this.#keyProblem(headers);
+    if (unknown) return unknown;
     if (this.#open.size < maxOpenCalls) return undefined;
     return new InferError(
       'RESOURCE_EXHAUSTED',
       `the server is busy: ${this.#open.size} of ${maxOpenCalls} calls are open; try again later`,
     );
+  }
+
+  #keyProblem(headers: IncomingHttpHeaders): InferError | undefined {
+    try {
+      this.#options.tenants?.identify((name) => textOf(headers[name]));
+      return undefined;
+    } catch (error) {
+      return InferError.from(error);
+    }
   }
 
   #compressionFor(

@@ -6,7 +6,7 @@ import type { Admission } from '../../service/admission.ts';
 import type { WireMessage } from './calls.ts';
 import { compressMessage, type ZlibLevel } from './compress-message.ts';
 import { inflateMessage, type Inflation } from './inflate-message.ts';
-import { grpcStatusOf, headerText } from './status.ts';
+import { grpcStatusOf, headerText, trailersOf } from './status.ts';
 
 /** What every call of a server has in common. */
 export interface CallLimits {
@@ -89,7 +89,11 @@ export class GuardedCall implements ServerInterceptingCallInterface {
   /** Ends the call before its time. */
   refuse(error: InferError): void {
     this.#release();
-    this.#base.sendStatus({ code: grpcStatusOf(error.code), details: headerText(error.message) });
+    this.#base.sendStatus({
+      code: grpcStatusOf(error.code),
+      details: headerText(error.message),
+      metadata: trailersOf(error),
+    });
   }
 
   /** Takes no more requests from a stream: those in hand are answered, and then it ends as UNAVAILABLE. */

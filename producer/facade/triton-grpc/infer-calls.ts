@@ -1,4 +1,4 @@
-import { Metadata, type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js';
+import { type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Call } from '../../../shared/infer/call.ts';
 import type { Services } from '../../service/services.ts';
 import type { InferCalls, WireMessage } from './calls.ts';
@@ -68,9 +68,8 @@ class UnaryInfer implements InferWaiter {
   refuse(error: unknown): void {
     const { id } = this.#call ?? this.open(0);
     this.#settled = true;
-    const metadata = new Metadata();
-    metadata.set('x-request-id', id);
-    const fields = { requestId: id, method: 'ModelInfer' };
-    this.#done(Object.assign(toGrpcError(error, this.#services.logger, fields), { metadata }));
+    const known = toGrpcError(error, this.#services.logger, { requestId: id, method: 'ModelInfer' });
+    known.metadata?.set('x-request-id', id);
+    this.#done(known);
   }
 }

@@ -21,7 +21,8 @@ const OLD_REFLECTION = 'grpc.reflection.v1alpha.ServerReflection';
 
 /** Every method of the server, in one list. */
 export function createMethods(services: Services, settings: GrpcSettings): readonly Method[] {
-  const context: MethodContext = { openCall: createCallOpener(services), logger: services.logger };
+  const { tenants, logger } = services;
+  const context: MethodContext = { openCall: createCallOpener(services), tenants, logger };
   const { modelInfer, modelStreamInfer } = createInferCalls(services, settings);
   const inference: UnaryCallsBesideInfer = {
     ...createMetadataCalls(services),

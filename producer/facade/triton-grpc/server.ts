@@ -49,6 +49,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     },
     maxOpenCalls: settings.maxOpenCalls,
     restrictions,
+    tenants: services.tenants,
     categoryOf: (path) => categories.get(path) ?? 'metadata',
     compression: settings.inferResponseCompression,
   });

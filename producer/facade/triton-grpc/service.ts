@@ -2,6 +2,7 @@ import { create, type DescMethod, fromBinary, type MessageShape, toBinary } from
 import type { MethodDefinition, sendUnaryData, ServerUnaryCall, UntypedHandleCall } from '@grpc/grpc-js';
 import { InferError } from '../../../shared/errors.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
+import type { Tenants } from '../../service/tenants/tenants.ts';
 import type { CallContext, RawStreamCall, RawUnaryCall, UnaryHandler, WireMessage } from './calls.ts';
 import { ReadyMessage } from './compress-message.ts';
 import type { OpenCall } from './open-call.ts';
@@ -16,6 +17,8 @@ export interface Method {
 /** What the wrapping of handlers needs. */
 export interface MethodContext {
   readonly openCall: OpenCall;
+  /** Undefined where calls need no key. */
+  readonly tenants: Tenants | undefined;
   readonly logger: Logger;
 }
 
@@ -23,11 +26,11 @@ export interface MethodContext {
 export function unaryMethod<M extends DescMethod>(
   descriptor: M,
   handler: UnaryHandler<M>,
-  { openCall, logger }: MethodContext,
+  { openCall, tenants, logger }: MethodContext,
 ): Method {
   const handle = (client: ServerUnaryCall<Buffer, Buffer>, done: sendUnaryData<Buffer>): void => {
     const call = openCall(client);
-    answerOf(descriptor, handler, client.request, { metadata: client.metadata, call }).then(
+    answerOf(descriptor, handler, client.request, { metadata: client.metadata, call }, tenants).then(
       (bytes) => done(null, bytes),
       (error: unknown) => done(toGrpcError(error, logger, { requestId: call.id, method: descriptor.name })),
     );
@@ -40,11 +43,21 @@ async function answerOf<M extends DescMethod>(
   handler: UnaryHandler<M>,
   request: Buffer,
   context: CallContext,
+  tenants: Tenants | undefined,
 ): Promise<Buffer> {
-  const init = await handler(decode(descriptor, request), context);
+  const message = decode(descriptor, request);
+  const model = tenants && modelOf(descriptor, message);
+  if (model) tenants.assertMayUse(context.call.tenant, model);
+  const init = await handler(message, context);
   const { output }: DescMethod = descriptor;
   const bytes = toBinary(output, create(output, init));
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** The model that a message is about; '' or undefined when it is about none or all. */
+function modelOf({ name: method }: DescMethod, message: object): string | undefined {
+  const { modelName, name } = message as { readonly modelName?: string; readonly name?: string }; // as the protocol has them
+  return modelName ?? (/^Model(?!Ready)[A-Z]/.test(method) ? name : undefined);
 }
 
 /** A method that reads and writes its messages by itself. */

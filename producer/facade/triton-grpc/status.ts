@@ -1,4 +1,4 @@
-import { type ServerErrorResponse, status } from '@grpc/grpc-js';
+import { Metadata, type ServerErrorResponse, status } from '@grpc/grpc-js';
 import { type ErrorCode, InferError } from '../../../shared/errors.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 
@@ -8,6 +8,8 @@ import type { Logger } from '../../../shared/runtime/logger.ts';
  */
 const STATUS: Record<ErrorCode, status> = {
   INVALID_ARGUMENT: status.INVALID_ARGUMENT,
+  UNAUTHENTICATED: status.UNAUTHENTICATED,
+  PERMISSION_DENIED: status.PERMISSION_DENIED,
   NOT_FOUND: status.NOT_FOUND,
   ALREADY_EXISTS: status.ALREADY_EXISTS,
   UNAVAILABLE: status.UNAVAILABLE,
@@ -33,7 +35,21 @@ export function toGrpcError(error: unknown, logger: Logger, fields: object): Ser
   const known = InferError.from(error);
   if (known.code === 'INTERNAL') logInternalError(known, logger, fields);
   const text = error instanceof InferError ? known.message : 'internal error';
-  return Object.assign(new Error(text), { code: STATUS[known.code], details: headerText(text) });
+  return Object.assign(new Error(text), {
+    code: STATUS[known.code],
+    details: headerText(text),
+    metadata: trailersOf(known),
+  });
+}
+
+/** When a client that was refused for load may come again, as clients that repeat calls by themselves read it. */
+const PUSHBACK = 'grpc-retry-pushback-ms';
+
+/** What an error ends a call with beside its status. */
+export function trailersOf({ retryAfterMs }: InferError): Metadata {
+  const metadata = new Metadata();
+  if (retryAfterMs !== undefined) metadata.set(PUSHBACK, String(Math.ceil(retryAfterMs)));
+  return metadata;
 }
 
 /** Text that can be percent-encoded, which half a surrogate pair cannot. */

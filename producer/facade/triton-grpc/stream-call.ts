@@ -6,6 +6,7 @@ import type { Services } from '../../service/services.ts';
 import type { WireMessage } from './calls.ts';
 import { encodeStreamError } from './infer-answer.ts';
 import { type InferCallSettings, inferMessage } from './infer-message.ts';
+import { tenantNameOf } from './open-call.ts';
 import { toGrpcError } from './status.ts';
 
 /**
@@ -41,6 +42,8 @@ export class StreamCall {
   readonly #idOf = createRequestIds();
   readonly #ownId: string | undefined;
   readonly #strict: boolean;
+  /** Whose key came with the stream. */
+  readonly #tenant: string;
   #state: 'open' | 'half-closed' | 'closed' = 'open';
   /** In the order of the requests; the first one is answered next. */
   readonly #slots: Slot[] = [];
@@ -61,6 +64,7 @@ export class StreamCall {
     this.#settings = settings;
     const [ownId] = client.metadata.get('x-request-id');
     this.#ownId = typeof ownId === 'string' ? ownId : undefined;
+    this.#tenant = services.tenants ? tenantNameOf(client.metadata, services.tenants) : '';
     this.#strict = client.metadata.get('triton_grpc_error')[0] === 'true';
   }
 
@@ -106,7 +110,9 @@ export class StreamCall {
   /** The deadline of the stream is not that of its requests: when it comes, the stream ends and they are cancelled. */
   #openCall(priority: number): Call {
     const arrivalMs = this.#services.clock.now();
-    return new Call(this.#nextId(), arrivalMs, arrivalMs + this.#services.requestTimeoutMs, priority);
+    const call = new Call(this.#nextId(), arrivalMs, arrivalMs + this.#services.requestTimeoutMs, priority);
+    call.tenant = this.#tenant;
+    return call;
   }
 
   #nextId(): string {

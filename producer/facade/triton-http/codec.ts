@@ -7,7 +7,7 @@ import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
 import type { RegionHold, SharedMemory } from '../../service/shared-memory.ts';
 import type { AnswerBody } from '../../http/send-body.ts';
-import { classifyOutput } from '../triton/classification.ts';
+import { classifyOutput, type LabelledModel } from '../triton/classification.ts';
 import type { OutputWish } from '../triton/output-wish.ts';
 import { holdOutputRegions, outputLabel } from '../triton/region-tensors.ts';
 import { decodeId, withRequestId } from '../triton/request-id.ts';
@@ -93,6 +93,9 @@ function parseHeaderLength(text: string, bodyLength: number): number {
   return length;
 }
 
+/** What the answer of a request is written by. */
+export type AnswerWish = Omit<DecodedRequest, 'request' | 'priority'> & { readonly request: { readonly id: string } };
+
 export interface EncodedResponse {
   readonly body: AnswerBody;
   /** Bytes of JSON in front of binary tensors; undefined when the body is JSON alone. */
@@ -102,8 +105,8 @@ export interface EncodedResponse {
 /** @throws InferError INVALID_ARGUMENT for values that cannot come back in the form that was asked for. */
 export function encodeInferResponse(
   response: InferResponse,
-  decoded: DecodedRequest,
-  model: ReadyModel,
+  decoded: AnswerWish,
+  model: LabelledModel,
 ): EncodedResponse {
   const { id } = decoded.request;
   const blobs: Uint8Array[] = [];
@@ -121,7 +124,7 @@ export function encodeInferResponse(
   return joinBody(json, blobs);
 }
 
-function encodeOutput(output: Tensor, decoded: DecodedRequest, model: ReadyModel, blobs: Uint8Array[]): string {
+function encodeOutput(output: Tensor, decoded: AnswerWish, model: LabelledModel, blobs: Uint8Array[]): string {
   const wish = decoded.wishes.find(({ name }) => name === output.name);
   const tensor = wish && wish.classes > 0 ? classifyOutput(output, wish.classes, model) : output;
   const head = `{"name":${quote(tensor.name)},"datatype":"${tensor.datatype}","shape":[${tensor.shape.join(',')}]`;

@@ -6,18 +6,19 @@ import type { InferResponse } from '../../../shared/infer/response.ts';
 import { encodeModelConfigJson } from '../../../shared/model/config-json.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { freeMemory } from '../../../shared/tensor/free-memory.ts';
-import { compressBody } from '../../http/compress-body.ts';
-import { type ContentCoding, pickCoding } from '../../http/content-coding.ts';
-import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
-import { type AnswerBody, joinedBody } from '../../http/send-body.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { stateOf } from '../triton/known-model.ts';
 import { modelMetadata, serverMetadata } from '../triton/metadata.ts';
 import { withRequestId } from '../triton/request-id.ts';
-import { decodeInferRequest, type DecodedRequest, type EncodedResponse, encodeInferResponse } from './codec.ts';
+import { wantsJob } from '../jobs/job-options.ts';
+import { registerJobRoutes } from '../jobs/routes.ts';
+import { answerWithJob } from '../jobs/submit.ts';
+import { type DecodedRequest, encodeInferResponse } from './codec.ts';
 import { registerGenerateRoutes } from './generate-routes.ts';
 import { HeadCache } from './head-cache.ts';
+import { HEADER_LENGTH, sendInferResponse } from './infer-answer.ts';
+import { readInferRequest } from './infer-request.ts';
 import { registerRepositoryRoutes } from './repository-routes.ts';
 import { sendJson, sendJsonText } from './send-json.ts';
 import { registerSettingsRoutes } from './settings-routes.ts';
@@ -31,8 +32,6 @@ interface ModelRoute {
 }
 
 type ModelRequest = FastifyRequest<ModelRoute>;
-
-const HEADER_LENGTH = 'inference-header-content-length';
 
 /** The KServe v2 protocol over HTTP, as Triton speaks it. Every route, in one list. */
 export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeContext, settings: HttpSettings): void {
@@ -50,6 +49,7 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
   registerTrafficRoutes(app, context);
   registerGenerateRoutes(app, context);
   registerSharedMemoryRoutes(app, context);
+  registerJobRoutes(app, context, settings, heads);
 
   // Versions are digits; anything else falls through to 404.
   for (const path of ['/v2/models/:model', '/v2/models/:model/versions/:version(^[0-9]+$)']) {
@@ -87,7 +87,8 @@ export function maxBytesOf(request: FastifyRequest, settings: HttpSettings): num
  * undoes it only there.
  */
 export function isInfer({ routeOptions }: FastifyRequest): boolean {
-  return routeOptions.url?.endsWith('/infer') === true;
+  const { url, method } = routeOptions;
+  return url?.endsWith('/infer') === true || (method === 'POST' && url?.endsWith('/jobs') === true);
 }
 
 /** Written without `async`: no promise is needed between the service's and the answer. */
@@ -99,12 +100,11 @@ function infer(
   settings: HttpSettings,
   heads: HeadCache,
 ): void {
-  const { model: name, version = '' } = request.params;
-  const model = context.catalog.resolve(name, version);
-  const headerLength = singleHeader(request.headers[HEADER_LENGTH]);
-  const bytes = body ?? Buffer.alloc(0);
-  if (Math.min(Number(headerLength), bytes.length) > settings.maxJsonBytes) throw jsonTooLarge(settings.maxJsonBytes);
-  const decoded = decodeInferRequest(bytes, headerLength, model, version, heads, context.sharedMemory);
+  if (wantsJob(request.headers.prefer)) {
+    answerWithJob(request, body, reply, context, settings, heads);
+    return;
+  }
+  const { decoded, model, bytes } = readInferRequest(request, body, context, settings, heads);
   const call = context.openCall(reply, decoded);
   context.infer(decoded.request, call).then(
     (response) => {
@@ -133,39 +133,6 @@ function freeWhenSent(reply: ServerResponse, body: Buffer, response: InferRespon
   });
 }
 
-function sendInferResponse(reply: FastifyReply, { body, jsonLength }: EncodedResponse, context: FacadeContext): void {
-  if (jsonLength === undefined) {
-    reply.header('content-type', 'application/json');
-  } else {
-    reply.header('content-type', 'application/octet-stream');
-    reply.header(HEADER_LENGTH, jsonLength);
-  }
-  const wish = reply.request.headers['accept-encoding'];
-  const coding = wish === undefined ? undefined : pickCoding(wish);
-  if (coding === undefined) context.sendBody(reply, body);
-  else sendCompressed(reply, body, coding, context);
-}
-
-function sendCompressed(reply: FastifyReply, body: AnswerBody, coding: ContentCoding, context: FacadeContext): void {
-  compressBody(joinedBody(body), coding, context.admission, (error, packed) => {
-    if (error) {
-      reply.removeHeader(HEADER_LENGTH);
-      context.sendError(reply, error);
-      return;
-    }
-    reply.header('content-encoding', coding);
-    context.sendBody(reply, packed);
-  });
-}
-
 function sendInferError(reply: FastifyReply, error: unknown, decoded: DecodedRequest, context: FacadeContext): void {
   context.sendError(reply, withRequestId(error, decoded.request.id));
-}
-
-function singleHeader(value: string | string[] | undefined): string | undefined {
-  return typeof value === 'string' ? value : value?.join(', ');
-}
-
-function jsonTooLarge(maxJsonBytes: number): HttpError {
-  return new HttpError(413, `the JSON part of the request is larger than the limit of ${maxJsonBytes} bytes`);
 }

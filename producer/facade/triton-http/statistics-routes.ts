@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { FacadeContext } from '../facade-context.ts';
-import { modelStatistics } from '../triton/statistics.ts';
+import { modelStatisticsWithBatching } from '../triton/statistics.ts';
 import { sendJson } from './send-json.ts';
 
 interface StatisticsRoute {
@@ -15,7 +15,7 @@ export function registerStatisticsRoutes(app: FastifyInstance, context: FacadeCo
     '/v2/models/:model/versions/:version(^[0-9]+$)/stats',
   ]) {
     app.get<StatisticsRoute>(path, ({ params: { model = '', version = '' } }, reply) =>
-      sendJson(reply, modelStatistics(context, model, version)),
+      sendJson(reply, modelStatisticsWithBatching(context, model, version)),
     );
   }
 }

@@ -6,6 +6,8 @@ import type { ErrorCode } from '../../../shared/errors.ts';
  */
 const STATUS: Record<ErrorCode, number> = {
   INVALID_ARGUMENT: 400,
+  UNAUTHENTICATED: 401,
+  PERMISSION_DENIED: 403,
   NOT_FOUND: 404,
   ALREADY_EXISTS: 400,
   UNAVAILABLE: 503,

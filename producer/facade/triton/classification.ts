@@ -8,8 +8,11 @@ const MAX_ELEMENTS = 1_000_000;
 
 type Scores = Floats | Integers | Longs;
 
+/** What of a model its classes depend on. */
+export type LabelledModel = Pick<ReadyModel, 'outputs' | 'maxBatchSize'>;
+
 /** An output of a model as its best classes, with the labels of the model. @throws InferError as `classify` */
-export function classifyOutput(output: Tensor, classes: number, model: ReadyModel): Tensor {
+export function classifyOutput(output: Tensor, classes: number, model: LabelledModel): Tensor {
   const labels = model.outputs.find(({ name }) => name === output.name)?.labels ?? [];
   return classify(output, classes, labels, model.maxBatchSize > 0);
 }

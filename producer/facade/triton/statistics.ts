@@ -1,4 +1,5 @@
 import { InferError } from '../../../shared/errors.ts';
+import type { BatchingReport } from '../../../shared/infer/batching-report.ts';
 import { type BatchSizeStats, ModelStats } from '../../../shared/infer/model-stats.ts';
 import type { Services } from '../../service/services.ts';
 
@@ -9,13 +10,30 @@ type StatisticsSource = Pick<Services, 'catalog' | 'stats'>;
  * (`name` ''). Keys are those of JSON, which are also the field names of the gRPC message; times are nanoseconds.
  * @throws InferError NOT_FOUND for an unknown model or version
  */
-export function modelStatistics({ catalog, stats }: StatisticsSource, name: string, version: string) {
+export function modelStatistics(source: StatisticsSource, name: string, version: string) {
+  return { model_stats: statisticsOf(source, name, version).map(statisticsRow) };
+}
+
+/**
+ * The same, and for models that batch what becomes of their requests, and what padding cost, under keys that the gRPC
+ * message has not.
+ * @throws InferError NOT_FOUND for an unknown model or version
+ */
+export function modelStatisticsWithBatching(source: StatisticsSource, name: string, version: string) {
+  const rows = statisticsOf(source, name, version).map((stats) => ({
+    ...statisticsRow(stats),
+    ...(stats.batching && { batching: batchingRow(stats.batching) }),
+    ...(stats.pads && { padding: { elements: stats.batchElements, padded_elements: stats.paddedElements } }),
+  }));
+  return { model_stats: rows };
+}
+
+function statisticsOf({ catalog, stats }: StatisticsSource, name: string, version: string): ModelStats[] {
   const known = new Map<string, ModelStats>();
   for (const one of stats()) known.set(keyOf(one.model, one.version), one);
-  const rows = chosen({ catalog }, name, version).map(([model, one]) =>
-    statisticsRow(known.get(keyOf(model, one)) ?? new ModelStats(model, one)),
+  return chosen({ catalog }, name, version).map(
+    ([model, one]) => known.get(keyOf(model, one)) ?? new ModelStats(model, one),
   );
-  return { model_stats: rows };
 }
 
 function chosen(
@@ -67,6 +85,26 @@ function batchRow([batchSize, stats]: readonly [number, Readonly<BatchSizeStats>
     compute_input: { count, ns: stats.computeInputNs },
     compute_infer: { count, ns: stats.computeInferNs },
     compute_output: { count, ns: stats.computeOutputNs },
+  };
+}
+
+function batchingRow({ merges, maxRows, delayMs, auto, goalMs, reason, curve, company }: BatchingReport) {
+  return {
+    merges,
+    max_rows: maxRows,
+    delay_us: Math.round(delayMs * 1000),
+    auto,
+    ...(goalMs !== undefined && { slo_p99_ms: goalMs }),
+    reason,
+    curve,
+    ...(company && {
+      company: {
+        relative: company.relative,
+        max_abs: company.maxAbs,
+        cosine: company.cosine,
+        tolerance: company.tolerance,
+      },
+    }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { Call } from '../../../shared/infer/call.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
+import { Pace } from '../../service/pace.ts';
 import type { ThreadReply, ThreadTask } from './messages.ts';
 import type { Threads } from './threads.ts';
 
@@ -37,6 +38,7 @@ export class PreprocessPool {
   readonly #settings: PoolSettings;
   readonly #threads: Threads;
   readonly #clock: Clock;
+  readonly #pace: Pace;
   readonly #small: Entry[] = [];
   readonly #large: Entry[] = [];
   #arrivals = 0;
@@ -51,6 +53,7 @@ export class PreprocessPool {
     this.#settings = settings;
     this.#threads = threads;
     this.#clock = clock;
+    this.#pace = new Pace(clock);
   }
 
   /** Tasks that wait for a thread. */
@@ -99,16 +102,18 @@ export class PreprocessPool {
     const { maxWaiting, maxWaitingBytes } = this.#settings;
     if (this.#closed) return new InferError('UNAVAILABLE', 'the server is shutting down');
     if (this.waiting >= maxWaiting) {
-      return new InferError('RESOURCE_EXHAUSTED', `${this.waiting} inputs wait to be preprocessed; try again later`);
+      return this.#busy(`${this.waiting} inputs wait to be preprocessed`);
     }
     // A task alone in the queue may be as large as the limits on bodies allow.
     if (this.waiting > 0 && this.#waitingBytes + byteLength > maxWaitingBytes) {
-      return new InferError(
-        'RESOURCE_EXHAUSTED',
-        `${this.#waitingBytes} of ${maxWaitingBytes} bytes wait to be preprocessed; try again later`,
-      );
+      return this.#busy(`${this.#waitingBytes} of ${maxWaitingBytes} bytes wait to be preprocessed`);
     }
     return undefined;
+  }
+
+  #busy(what: string): InferError {
+    const retryAfterMs = this.#pace.retryAfterMs(1);
+    return new InferError('RESOURCE_EXHAUSTED', `${what}; try again later`, { retryAfterMs });
   }
 
   #queueOf(entry: Entry): Entry[] {
@@ -140,9 +145,11 @@ export class PreprocessPool {
     entry.state = 'running';
     this.#waitingBytes -= entry.byteLength;
     this.#running++;
+    this.#pace.enter('');
     if (large) this.#runningLarge++;
     const settle = (answer: () => void): void => {
       this.#running--;
+      this.#pace.leave('', true);
       if (large) this.#runningLarge--;
       if (entry.state === 'running') {
         entry.state = 'left';

@@ -91,6 +91,15 @@ export class Traffic {
     return version;
   }
 
+  /** The version for a request that is put aside to be carried later, and counts now; '' where the version policy decides. */
+  assign(request: InferRequest): string {
+    const { model } = request;
+    const plan = this.planOf(model);
+    const version = plan ? plan.choose(stickyKey(plan.rule, request), this.#usable(model)) : '';
+    if (version !== '') ofVersion(this.#requests, model, version, () => ({ count: 0 })).count += 1;
+    return version;
+  }
+
   /** The wrapper of a service. */
   wrap(next: InferFn): InferFn {
     return (request, call) => {

@@ -1,7 +1,10 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { addModelFile, writeAddModel } from '../../support/add-model.ts';
+import type { Parameters } from '../../../shared/infer/request.ts';
+import { writeSumModel } from '../../fixtures/sequence-models.ts';
+import { addModelFile, writeAddModel, writeAddVersion } from '../../support/add-model.ts';
 import { until } from '../../support/redis.ts';
+import { f32, floatsFrom, send } from './kit.ts';
 import { CONFIG, useRepository } from './lifecycle-kit.ts';
 
 const { pathOf, start, startExplicit, engine, log, statesOf, reasonOf, ask, codeFor } = useRepository();
@@ -41,6 +44,48 @@ describe('loading on demand', () => {
     await engine().wake('b');
     expect(reasonOf('b')).toContain('the other models were loaded by name and stay');
     expect([await ask('a'), await codeFor('b')]).toEqual([1, 'UNAVAILABLE']);
+  });
+
+  it('does not try a broken model again for each request, and says why each time, until its files change', async () => {
+    writeAddModel(pathOf('m'), [1]);
+    writeFileSync(pathOf('m', '1', 'model.onnx'), 'garbage');
+    const { catalog } = await startLazy();
+    const attempts = () => log().filter(({ event }) => event === 'model failed to load').length;
+    for (let i = 0; i < 20; i += 1) {
+      await engine().wake('m');
+      expect(await codeFor()).toBe('UNAVAILABLE');
+    }
+    expect(attempts()).toBeLessThan(4); // the waits between them grow
+    expect(reasonOf('m')).toContain('the model file could not be loaded');
+    expect(catalog.list()).toMatchObject([{ state: 'UNAVAILABLE' }]);
+    writeAddVersion(pathOf('m'), '1', 7);
+    await until('the change is noticed', async () => {
+      await engine().wake('m');
+      return (await codeFor()) === 'fulfilled';
+    });
+    expect(await ask('m')).toBe(7);
+  });
+
+  it('does not make room by a model with live sequences, before they end or are silent for too long', async () => {
+    const batching = 'max_sequence_idle_microseconds: 700000';
+    writeSumModel(pathOf('sum'), { batching });
+    writeAddModel(pathOf('b'), [1]);
+    await startLazy(Math.max(addModelFile(1).length, statSync(pathOf('sum', '1', 'model.onnx')).size) + 10);
+    const step = (flags: Parameters) =>
+      floatsFrom(send(engine(), 'sum', [f32('x', [1, 1], [1])], { parameters: { sequence_id: 1, ...flags } }));
+    await engine().wake('sum');
+    expect(await step({ sequence_start: true })).toEqual([1]);
+    const loaded = engine().wake('b');
+    for (let y = 2; y < 6; y += 1) expect(await step({})).toEqual([y]);
+    expect(statesOf('sum')).toEqual(['1 READY']);
+    await loaded; // the sequence is silent now, and over in the end
+    expect([await ask('b'), statesOf('sum')]).toEqual([1, ['1 UNAVAILABLE']]);
+    await engine().wake('sum');
+    expect(await step({ sequence_start: true })).toEqual([1]);
+    const again = engine().wake('b');
+    expect(await step({ sequence_end: true })).toEqual([2]);
+    await again;
+    expect(await ask('b')).toBe(1);
   });
 
   it('does not wake what was unloaded on purpose', async () => {

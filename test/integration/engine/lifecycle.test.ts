@@ -1,10 +1,11 @@
-import { appendFileSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { addModelFile, writeAddModel, writeAddVersion } from '../../support/add-model.ts';
 import { until } from '../../support/redis.ts';
 import { f32, floatsFrom, send } from './kit.ts';
 import { CONFIG, useRepository } from './lifecycle-kit.ts';
+import { countedBackend } from './watched-backend.ts';
 
 const { root, pathOf, start, startExplicit, engine, log, close, statesOf, reasonOf, ask, codeFor } = useRepository();
 
@@ -191,6 +192,44 @@ describe('a load that fails', () => {
     writeFileSync(pathOf('m', '3', 'model.onnx'), 'garbage');
     await expect(control.load('m')).rejects.toMatchObject({ message: expect.stringContaining('version 3') as string });
     expect([await ask(), await codeFor('m', '2'), await codeFor('m', '3')]).toEqual([1, 'UNAVAILABLE', 'UNAVAILABLE']);
+  });
+
+  it('loads two versions of a model at once, and begins no other after a failure', async () => {
+    const { backend, most, loads } = countedBackend();
+    writeAddModel(pathOf('m'), [1, 2, 3, 4, 5], 'version_policy { all { } }');
+    const { control } = await start({ controlMode: 'explicit', backend });
+    await control.load('m');
+    expect([most(), loads()]).toEqual([2, 5]);
+    expect(await Promise.all(['1', '3', '5'].map((version) => ask('m', version)))).toEqual([1, 3, 5]);
+    await control.unload('m');
+    for (const version of ['1', '2', '3', '4', '5']) writeFileSync(pathOf('m', version, 'model.onnx'), 'garbage');
+    await expect(control.load('m')).rejects.toMatchObject({
+      message: expect.stringContaining('version 1 is') as string,
+    });
+    expect(loads()).toBeLessThanOrEqual(5 + 3);
+  });
+
+  it('keeps the session of a version where the config has changed in other things, and frees it in the end', async () => {
+    const { backend, loads, closes } = countedBackend();
+    writeAddModel(pathOf('m'), [1], 'version_policy { all { } }');
+    const { control } = await start({ controlMode: 'explicit', loadAtStart: ['m'], backend });
+    const before = readFileSync(pathOf('m', 'config.pbtxt'), 'utf8');
+    const change = async (config: string) => {
+      writeFileSync(pathOf('m', 'config.pbtxt'), config);
+      await control.load('m');
+      return [await ask(), engine().catalog.resolve('m', '').config.instanceGroup[0]?.count];
+    };
+    expect(await change(before.replace('count: 1', 'count: 3'))).toEqual([1, 3]);
+    expect(await change(before.replace('count: 1', 'count: 2'))).toEqual([1, 2]);
+    expect([loads(), closes()]).toEqual([1, 0]);
+    expect(await change(`${before} parameters { key: "execution_mode" value { string_value: "1" } }`)).toEqual([1, 1]);
+    expect(loads()).toBe(2);
+    await until('the one before is freed', () => closes() === 1);
+    writeAddVersion(pathOf('m'), '1', 8);
+    await control.load('m');
+    expect([await ask(), loads()]).toEqual([8, 3]);
+    await control.unload('m');
+    await until('all are freed', () => closes() === 3);
   });
 
   it('explains a config that cannot be read, with the version that it was to be', async () => {

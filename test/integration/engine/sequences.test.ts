@@ -20,6 +20,7 @@ import {
 
 const START = { sequence_start: true } as const;
 const END = { sequence_end: true } as const;
+const LONG = 'max_sequence_idle_microseconds: 60000000';
 
 describe('models with sequence batching on ONNX Runtime', () => {
   let folder: ReturnType<typeof temporaryFolder>;
@@ -32,6 +33,19 @@ describe('models with sequence batching on ONNX Runtime', () => {
     open = undefined;
     folder.remove();
   });
+
+  /** `both` has `sum` as its only step. */
+  function writeEnsemble(): void {
+    mkdirSync(join(folder.path, 'both', '1'), { recursive: true });
+    writeFileSync(
+      join(folder.path, 'both', 'config.pbtxt'),
+      `platform: "ensemble" max_batch_size: 1
+       input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
+       output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] }
+       ensemble_scheduling { step { model_name: "sum" model_version: -1
+         input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }`,
+    );
+  }
 
   async function start(): Promise<Engine> {
     open = await startEngine([folder.path]);
@@ -185,17 +199,40 @@ describe('models with sequence batching on ONNX Runtime', () => {
     await expect(text.result).rejects.toThrow(/takes as sequence_id a number up to 18446744073709551615/);
   });
 
+  it('are lost aloud when their model is loaded anew or unloaded, through an ensemble too', async () => {
+    writeSumModel(join(folder.path, 'sum'), { batching: LONG });
+    writeEnsemble();
+    open = await startEngine([folder.path], { controlMode: 'explicit', loadAtStart: ['*'] });
+    const { engine } = open;
+    const step = (model: string, flags: Parameters = {}) => floatsFrom(ask(engine, model, model, 1, flags));
+    const changes = [
+      () => {
+        writeSumModel(join(folder.path, 'sum'), { batching: `${LONG} direct { }` });
+        return engine.control.load('sum');
+      },
+      async () => {
+        await engine.control.unload('sum');
+        await engine.control.load('sum');
+      },
+    ];
+    for (const change of changes) {
+      for (const model of ['sum', 'both']) expect(await step(model, START)).toEqual([1]);
+      await change();
+      for (const model of ['sum', 'both']) {
+        await expect(step(model)).rejects.toMatchObject({
+          code: 'UNAVAILABLE',
+          message: expect.stringMatching(/sequence .* of model 'sum' was lost: its model was loaded anew/) as string,
+        });
+        expect(await step(model, START)).toEqual([1]);
+        expect(await step(model, END)).toEqual([2]);
+        await expect(step(model)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+      }
+    }
+  });
+
   it('are steps of an ensemble', async () => {
     writeSumModel(join(folder.path, 'sum'));
-    mkdirSync(join(folder.path, 'both', '1'), { recursive: true });
-    writeFileSync(
-      join(folder.path, 'both', 'config.pbtxt'),
-      `platform: "ensemble" max_batch_size: 1
-       input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
-       output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] }
-       ensemble_scheduling { step { model_name: "sum" model_version: -1
-         input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }`,
-    );
+    writeEnsemble();
     const engine = await start();
     const floats = async (x: number, flags: Parameters = {}) => floatsFrom(ask(engine, 'both', 7, x, flags));
     expect(await floats(1, START)).toEqual([1]);

@@ -45,6 +45,34 @@ export function watchedBackend(): WatchedBackend {
   return { backend, instances, mostAtOnce: () => most };
 }
 
+/** ONNX Runtime, counting how often files are loaded, how many of them at once, and how often one is freed. */
+export function countedBackend() {
+  let loads = 0;
+  let closes = 0;
+  let now = 0;
+  let most = 0;
+  const real = createCApiBackend();
+  const backend: Backend = {
+    async load(options) {
+      loads += 1;
+      most = Math.max(most, (now += 1));
+      try {
+        const loaded = await real.load(options);
+        return {
+          ...loaded,
+          async close() {
+            await loaded.close();
+            closes += 1;
+          },
+        };
+      } finally {
+        now -= 1;
+      }
+    },
+  };
+  return { backend, loads: () => loads, closes: () => closes, most: () => most };
+}
+
 function watch(
   instance: ModelInstance,
   watched: WatchedInstance,

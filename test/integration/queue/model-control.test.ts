@@ -116,6 +116,32 @@ describe('model control in a pool', () => {
     expect(await ask(1, '', 'new')).toEqual({ value: 41, version: '4' });
   });
 
+  it('keeps the files of a load as long as it is what was asked last', async () => {
+    const a = await worker('a');
+    producer = await pool.producer();
+    const redis = pool.redis.client();
+    const files = () => redis.keys('{millrace}.control-file:*');
+    const bring = (amount: number, config = CONFIG) =>
+      producer.control.load('m', { config, files: new Map([['1/model.onnx', addModelFile(amount)]]) });
+    await bring(10);
+    const [first = '', ...others] = await files();
+    expect([others, await redis.pttl(first)]).toEqual([[], expect.closeTo(7 * 24 * 3_600_000, -5)]);
+    await bring(20);
+    const [second = ''] = await files();
+    expect([await files(), second === first]).toEqual([[second], false]);
+    await expect(bring(30, '{"max_batch_size": "many"}')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+    expect(await files()).toEqual([second]);
+    await redis.pexpire(second, 60_000); // as after nearly seven days
+    const b = await worker('b');
+    expect(await redis.pttl(second)).toBeGreaterThan(60_000);
+    expect([statesOf(a.engine), statesOf(b.engine)]).toEqual([['1 READY'], ['1 READY']]);
+    await redis.pexpire(second, 60_000);
+    await pool.producer();
+    await until('a producer has renewed it', async () => (await redis.pttl(second)) > 60_000);
+    await producer.control.unload('m');
+    await until('nothing is left', async () => (await files()).length === 0);
+  });
+
   it('says why a load failed, and leaves what was there to workers that join later', async () => {
     for (const name of ['a', 'b', 'c']) writeAddModel(join(folder, name, 'm'), [1]);
     const a = await worker('a');

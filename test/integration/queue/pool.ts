@@ -1,13 +1,14 @@
 import { createQueueDispatcher, type QueueDispatcher } from '../../../producer/dispatch/queue-dispatcher.ts';
 import type { QueueDispatcherOptions } from '../../../producer/dispatch/queue-dispatcher.ts';
 import { silentLogger } from '../../../shared/runtime/logger.ts';
-import { type Consumer, createConsumer } from '../../../worker/consumer/create-consumer.ts';
+import { type Consumer, type ConsumerOptions, createConsumer } from '../../../worker/consumer/create-consumer.ts';
 import { type RedisServer, startRedis, type RedisServerOptions, until } from '../../support/redis.ts';
 import { FakeEngine, type FakeModel } from '../../support/worker.ts';
 
 /** A Redis of its own with producers and workers in this process; everything is closed by `close`. */
 export class Pool {
   readonly redis: RedisServer;
+  readonly #workers: Consumer[] = [];
   readonly #open: { close(graceMs: number): Promise<void> }[] = [];
 
   constructor(redis: RedisServer) {
@@ -20,11 +21,20 @@ export class Pool {
     return dispatcher;
   }
 
-  async worker(models: readonly FakeModel[]): Promise<{ engine: FakeEngine; consumer: Consumer }> {
+  async worker(
+    models: readonly FakeModel[],
+    options: Partial<ConsumerOptions> = {},
+  ): Promise<{ engine: FakeEngine; consumer: Consumer }> {
     const engine = new FakeEngine(models);
-    const consumer = await createConsumer({ redisUrl: this.redis.url, engine, logger: silentLogger });
+    const consumer = await createConsumer({ redisUrl: this.redis.url, engine, logger: silentLogger, ...options });
     this.#open.push(consumer);
+    this.#workers.push(consumer);
     return { engine, consumer };
+  }
+
+  /** Lets a worker leave that was started before, by its number from 0. */
+  async leave(worker: number): Promise<void> {
+    await this.#workers[worker]!.close(1000);
   }
 
   async close(): Promise<void> {

@@ -15,11 +15,12 @@ export interface BatchMember {
 /** Merges requests into the tensors of one run. One per instance, because it owns the memory that is run. */
 export class Assembler {
   readonly #plan: ModelPlan;
-  readonly #staging = new Staging();
+  readonly #staging: Staging;
   #tables: PixelTables | undefined;
 
-  constructor(plan: ModelPlan) {
+  constructor(plan: ModelPlan, staging = new Staging()) {
     this.#plan = plan;
+    this.#staging = staging;
   }
 
   /**
@@ -36,12 +37,13 @@ export class Assembler {
       const tensor = first.inputs[i];
       while (at < this.#plan.inputs.length && this.#plan.inputs[at]?.spec.name !== tensor?.name) at += 1; // both are in the order of the config
       const planned = this.#plan.inputs[at];
-      if (tensor && planned) tensors.push(this.#assembleInput(planned, tensor, members, i, rows));
+      if (tensor && planned) tensors.push(this.assembleInput(planned, tensor, members, i, rows));
     }
     return tensors;
   }
 
-  #assembleInput(
+  /** One of the inputs, the `index`th of each member; see `assemble`. */
+  assembleInput(
     planned: TensorPlan,
     first: Tensor,
     members: readonly BatchMember[],

@@ -1,6 +1,7 @@
 import type { RequestContract } from '../../../shared/infer/validate-request.ts';
 import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.ts';
 import { byteSizeOf } from '../../../shared/tensor/datatype.ts';
+import { createPaddingPlan, type PaddingPlan } from './padding-plan.ts';
 
 /** What merging and splitting need to know of one input or output, computed once when the model is loaded. */
 export interface TensorPlan {
@@ -27,6 +28,8 @@ export interface ModelPlan {
   readonly outputNames: readonly string[];
   /** Every input is required and all its dimensions are fixed: any two requests may share a run. */
   readonly oneGroup: boolean;
+  /** How requests of different lengths share a run; absent where the config says nothing of it. */
+  readonly padding?: PaddingPlan | undefined;
 }
 
 /** `oneRowReason` limits the model to one row at a time. */
@@ -35,6 +38,7 @@ export function createModelPlan(model: ReadyModel, oneRowReason = ''): ModelPlan
   const maxRows = oneRowReason === '' ? Math.max(1, model.maxBatchSize) : 1;
   const { name, inputs, outputs } = model;
   const note = oneRowReason === '' ? {} : { batchNote: oneRowReason };
+  const padding = createPaddingPlan(model);
   return {
     model: model.name,
     version: model.version,
@@ -42,10 +46,13 @@ export function createModelPlan(model: ReadyModel, oneRowReason = ''): ModelPlan
     batched,
     maxRows,
     contract: { name, maxBatchSize: batched ? maxRows : 0, inputs, outputs, ...note },
-    inputs: inputs.map(planTensor),
+    inputs: inputs.map((spec, index) =>
+      planTensor(padding?.inputs[index]?.role === 'generated_mask' ? { ...spec, optional: false } : spec),
+    ),
     outputs: outputs.map(planTensor),
     outputNames: model.outputs.map((spec) => spec.name),
     oneGroup: model.inputs.every((spec) => !spec.optional && !spec.shape.slice(batched ? 1 : 0).includes(-1)),
+    padding,
   };
 }
 

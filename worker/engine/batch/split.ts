@@ -11,14 +11,10 @@ export interface SplitMember {
   readonly request: { readonly outputs: readonly string[] };
 }
 
-/** The model did not answer one row per row: its batch dimension is not what the config says. */
+/** The model did not answer row for row, or not in the length of its rows: requests cannot be told apart in its outputs. */
 export class RowMismatch extends InferError {
-  constructor(model: string, output: string, expected: number, shape: readonly number[]) {
-    const got = `output '${output}' has the shape [${shape.join(',')}]`;
-    super(
-      'INTERNAL',
-      `model '${model}' was run with ${expected} rows and its ${got}: its first dimension must be ${expected}`,
-    );
+  constructor(message: string) {
+    super('INTERNAL', message);
   }
 }
 
@@ -51,11 +47,18 @@ export function splitOutputs(plan: ModelPlan, outputs: readonly Tensor[], member
     const planned = plan.outputs[at];
     if (!planned) continue;
     if (plan.batched && output.shape[0] !== totalRows) {
-      throw new RowMismatch(plan.model, output.name, totalRows, output.shape);
+      throw rowError(plan.model, output, totalRows);
     }
     splitOutput(plan, planned, output, members, split, totalRows);
   }
   return split;
+}
+
+function rowError(model: string, { name, shape }: Tensor, expected: number): RowMismatch {
+  const got = `output '${name}' has the shape [${shape.join(',')}]`;
+  return new RowMismatch(
+    `model '${model}' was run with ${expected} rows and its ${got}: its first dimension must be ${expected}`,
+  );
 }
 
 function splitOutput(

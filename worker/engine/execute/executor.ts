@@ -4,13 +4,15 @@ import type { ReleaseReason } from '../../../shared/infer/response.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
-import { Assembler } from '../batch/assemble.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
-import { RowMismatch, splitOutputs, wantedOutputs } from '../batch/split.ts';
+import { type BatchAssembler, createAssembler } from '../batch/padded-assemble.ts';
+import { splitBatch } from '../batch/padded-split.ts';
+import { paddingShareOf } from '../batch/padding-plan.ts';
+import { RowMismatch, wantedOutputs } from '../batch/split.ts';
 import type { ModelInstance } from '../instance/instance.ts';
 import type { PendingRequest } from '../schedule/pending-request.ts';
 import { AnswerOrder, type Answers } from './answer-order.ts';
-import { Batch } from './batch.ts';
+import { Batch, type EmptyRow } from './batch.ts';
 import { freeWhenAnswered } from './free-when-answered.ts';
 import { LargeResponse } from './large-response.ts';
 import { planRecovery } from './recovery.ts';
@@ -30,12 +32,17 @@ export interface ExecutorOptions {
   readonly gates?: ReadonlyMap<ModelInstance, RunGate> | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Told of each run that went well, just before its members are answered. */
+  readonly onRan?: ((batch: Batch, runMs: number, startedMs: number) => void) | undefined;
 }
+
+/** What is put to rest before it runs again; no caller ever sees it. */
+const NOBODY_WAITS = new InferError('CANCELLED', 'nobody waits for the request any more');
 
 /** An instance with the memory that its batches are assembled in. */
 interface Lane {
   readonly instance: ModelInstance;
-  readonly assembler: Assembler;
+  readonly assembler: BatchAssembler;
   /** Taken for each run. */
   readonly gate: RunGate;
 }
@@ -59,6 +66,7 @@ export class Executor implements SlotWaiter {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #onFree: () => void;
+  readonly #onRan: ExecutorOptions['onRan'];
   readonly #idle: Lane[];
   /** Instances have gates of their own, so that one may be free to run and another not. */
   readonly #gated: boolean;
@@ -75,6 +83,7 @@ export class Executor implements SlotWaiter {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#onFree = onFree;
+    this.#onRan = options.onRan;
     const order = options.preserveOrdering
       ? new AnswerOrder(options.open, options.clock, () => this.wake())
       : undefined;
@@ -84,7 +93,7 @@ export class Executor implements SlotWaiter {
     this.#gated = options.gates !== undefined;
     this.#idle = options.instances.map((instance) => ({
       instance,
-      assembler: new Assembler(options.plan),
+      assembler: createAssembler(options.plan),
       gate: options.gates?.get(instance) ?? options.slots,
     }));
   }
@@ -105,14 +114,17 @@ export class Executor implements SlotWaiter {
     return this.#reserved !== undefined;
   }
 
-  /** Runs the members that are still waited for. An instance is idle and a run reserved. */
-  start(members: readonly PendingRequest[], release: ReleaseReason): void {
+  /**
+   * Runs the members that are still waited for. An instance is idle and a run reserved.
+   * @param emptyRow given where each member keeps its row: it takes the place of one that is not waited for any more
+   */
+  start(members: readonly PendingRequest[], release: ReleaseReason, emptyRow?: EmptyRow): void {
     const lane = this.#reserved;
     this.#reserved = undefined;
-    const live = this.#dropExpired(members);
+    const rows = this.#dropExpired(members, emptyRow);
     if (!lane) return;
-    if (live.length > 0) {
-      this.#run(lane, new Batch(live, release, this.#onLeave));
+    if (rows.some((member) => !member.empty)) {
+      this.#run(lane, new Batch(rows, release, this.#onLeave, emptyRow));
     } else {
       this.#idle.push(lane);
       lane.gate.give(this);
@@ -163,19 +175,21 @@ export class Executor implements SlotWaiter {
     return undefined;
   }
 
-  #dropExpired(members: readonly PendingRequest[]): readonly PendingRequest[] {
+  #dropExpired(members: readonly PendingRequest[], emptyRow: EmptyRow | undefined): readonly PendingRequest[] {
     const nowMs = this.#clock.now();
-    if (members.every((member) => !member.settled && member.call.deadlineMs > nowMs)) return members;
-    return members.filter((member) => {
-      if (member.settled) return false;
-      if (member.call.deadlineMs > nowMs) return true;
-      const { call } = member;
-      const text = `deadline exceeded: not started within ${Math.round(call.deadlineMs - call.arrivalMs)} ms`;
-      const error = new InferError('DEADLINE_EXCEEDED', text);
-      this.#answers.fail(member, error);
-      call.cancel(error);
-      return false;
-    });
+    const stays = (member: PendingRequest) => member.empty || (!member.settled && member.call.deadlineMs > nowMs);
+    if (members.every(stays)) return members;
+    for (const member of members) if (!member.settled && !stays(member)) this.#expire(member);
+    if (emptyRow) return members.map((member) => (stays(member) ? member : emptyRow()));
+    return members.filter(stays);
+  }
+
+  #expire(member: PendingRequest): void {
+    const { call } = member;
+    const text = `deadline exceeded: not started within ${Math.round(call.deadlineMs - call.arrivalMs)} ms`;
+    const error = new InferError('DEADLINE_EXCEEDED', text);
+    this.#answers.fail(member, error);
+    call.cancel(error);
   }
 
   #run(lane: Lane, batch: Batch): void {
@@ -206,7 +220,7 @@ export class Executor implements SlotWaiter {
     const splitFromMs = this.#clock.now();
     let split: Tensor[][];
     try {
-      split = splitOutputs(this.#plan, outputs, batch.members);
+      split = splitBatch(this.#plan, outputs, batch.members);
     } catch (error) {
       this.#recover(batch, error);
       return;
@@ -225,7 +239,9 @@ export class Executor implements SlotWaiter {
     nowMs: number,
     free: (() => void) | undefined,
   ): void {
-    const { model, version, identity } = this.#plan;
+    const { model, version, identity, padding } = this.#plan;
+    const share = padding && paddingShareOf(this.#plan, padding, batch.members);
+    this.#onRan?.(batch, ranMs - startedMs, startedMs);
     const computeInputUs = (assembledMs - startedMs) * 1000;
     const computeInferUs = (ranMs - assembledMs) * 1000;
     const computeOutputUs = splitDurationMs * 1000;
@@ -244,7 +260,8 @@ export class Executor implements SlotWaiter {
         release: batch.release,
       };
       executions = 0;
-      const response = { model, version, outputs, parameters: NO_PARAMETERS, timings, identity };
+      const own = share ? { ...timings, ...share } : timings;
+      const response = { model, version, outputs, parameters: NO_PARAMETERS, timings: own, identity };
       this.#answers.succeed(member, free ? new LargeResponse(response, free) : response, nowMs);
     }
   }
@@ -269,8 +286,9 @@ export class Executor implements SlotWaiter {
       this.#mergeable = false;
       this.#logger.warn({ model: this.#plan.model, reason: error.message }, 'model cannot batch, requests run alone');
     }
-    const { retry, fail } = planRecovery(batch.members, error);
-    for (const members of retry) this.#retries.push(new Batch(members, batch.release, this.#onLeave));
+    const { emptyRow } = batch;
+    const { retry, fail } = planRecovery(batch.members, error, emptyRow);
+    for (const members of retry) this.#retries.push(new Batch(members, batch.release, this.#onLeave, emptyRow));
     for (const member of fail) {
       if (error.code === 'INTERNAL') {
         this.#logger.error({ model: this.#plan.model, requestId: member.call.id, err: error }, 'run failed');
@@ -282,9 +300,14 @@ export class Executor implements SlotWaiter {
 
   #startRetries(): void {
     for (let batch = this.#retries[0]; batch && this.#idle.length > 0; batch = this.#retries[0]) {
+      if (batch.live === 0) {
+        this.#retries.shift();
+        for (const member of batch.members) if (!member.settled) this.#answers.fail(member, NOBODY_WAITS);
+        continue;
+      }
       if (!this.reserve()) return;
       this.#retries.shift();
-      this.start(batch.members, batch.release);
+      this.start(batch.members, batch.release, batch.emptyRow);
     }
   }
 }

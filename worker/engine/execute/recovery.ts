@@ -1,6 +1,7 @@
 import type { InferError } from '../../../shared/errors.ts';
 import type { PendingRequest } from '../schedule/pending-request.ts';
 import { RowMismatch } from '../batch/split.ts';
+import type { EmptyRow } from './batch.ts';
 
 /** What becomes of the requests of a failed batch: some run again in smaller batches, some fail. */
 export interface Recovery {
@@ -13,13 +14,23 @@ export interface Recovery {
  * is alone, after at most twice as many runs as there are requests. Less memory is another reason why halves may pass.
  * Where rows cannot be told apart each request runs alone. A run that was stopped, or an instance that is gone, says
  * nothing about the requests, and more runs would not help.
+ * @param emptyRow given where each request keeps its row: in each part those of the others are empty
  */
-export function planRecovery(members: readonly PendingRequest[], error: InferError): Recovery {
-  const live = members.filter((member) => !member.settled);
+export function planRecovery(members: readonly PendingRequest[], error: InferError, emptyRow?: EmptyRow): Recovery {
+  const requests = members.filter((member) => !member.empty);
+  const live = requests.filter((member) => !member.settled);
   const pointless = error.code === 'CANCELLED' || error.code === 'UNAVAILABLE';
-  if (members.length === 1 || pointless) return { retry: [], fail: live };
+  if (requests.length === 1 || pointless) return { retry: [], fail: live };
   if (error instanceof RowMismatch) return { retry: live.map((member) => [member]), fail: [] };
-  if (live.length < 2) return { retry: live.length === 0 ? [] : [live], fail: [] };
-  const half = Math.ceil(live.length / 2);
-  return { retry: [live.slice(0, half), live.slice(half)], fail: [] };
+  const half = live.length < 2 ? live.length : Math.ceil(live.length / 2);
+  const parts = [live.slice(0, half), live.slice(half)].filter((part) => part.length > 0);
+  return { retry: emptyRow ? parts.map((part) => inTheirRows(members, part, emptyRow)) : parts, fail: [] };
+}
+
+function inTheirRows(
+  members: readonly PendingRequest[],
+  part: readonly PendingRequest[],
+  emptyRow: EmptyRow,
+): PendingRequest[] {
+  return members.map((member) => (member.empty || part.includes(member) ? member : emptyRow()));
 }

@@ -30,6 +30,8 @@ export interface LoadedModel {
   readonly optionalInputs?: readonly GraphTensor[];
   readonly outputs: readonly GraphTensor[];
   createInstance(): Promise<ModelInstance>;
+  /** Its runs are requests from now on. Before, they give way to those of other models, where the backend can do that. */
+  startServing?(): void;
   /** Frees the weights. All instances have been closed before. */
   close(): Promise<void>;
 }

@@ -1,31 +1,25 @@
+import type { CurvePoint } from '../../../shared/infer/batching-report.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import type { ModelInstance } from '../instance/instance.ts';
+import { PAYS_BELOW } from '../schedule/choose-batching.ts';
 import { benignInputs, lengthsToTry, runUntil } from './benign-run.ts';
 
-/** How long a run of so many rows takes, in ms: the fastest of a few. */
-export interface CurvePoint {
-  readonly rows: number;
-  readonly ms: number;
-}
-
-/** For all runs together, so that a large model does not load for minutes. */
-const BUDGET_MS = 500;
 const RUNS = 3;
-/** Company pays when a row in it takes at most this share of what it takes alone. */
-const PAYS_BELOW = 0.9;
 
 /**
- * Runs the model with 1, 2, 4 … rows, up to its maximum or until the time is up. Empty when made-up input is not taken,
- * which says nothing.
+ * Runs the model with 1, 2, 4 … rows, up to its maximum or until the time is up; each point is the fastest of a few runs.
+ * Empty when made-up input is not taken, which says nothing.
+ * @param budgetMs for all runs together, so that a large model does not load for minutes
  */
 export async function measureBatchCurve(
   plan: ModelPlan,
   instance: ModelInstance,
   clock: Clock,
+  budgetMs: number,
 ): Promise<readonly CurvePoint[]> {
   for (const length of lengthsToTry(plan)) {
-    const points = await measureLength(plan, instance, clock, length);
+    const points = await measureLength(plan, instance, clock, length, budgetMs);
     if (points.length > 0) return points;
   }
   return [];
@@ -36,14 +30,20 @@ async function measureLength(
   instance: ModelInstance,
   clock: Clock,
   length: number,
+  budgetMs: number,
 ): Promise<readonly CurvePoint[]> {
-  const deadlineMs = clock.now() + BUDGET_MS;
+  const deadlineMs = clock.now() + budgetMs;
   const points: CurvePoint[] = [];
+  let rows = 1;
+  let ms = Infinity;
   try {
-    for (let rows = 1; clock.now() < deadlineMs; rows = Math.min(rows * 2, plan.maxRows)) {
+    for (; clock.now() < deadlineMs; rows = Math.min(rows * 2, plan.maxRows)) {
       const inputs = benignInputs(plan, length, Array<0>(rows).fill(0));
-      let ms = Infinity;
-      for (let run = 0; run <= RUNS; run += 1) {
+      ms = Infinity;
+      const before = points.at(-1);
+      // A row that costs more than in a smaller run is more often a busy machine than the model: more runs tell.
+      const dear = () => before !== undefined && ms / rows > before.ms / before.rows;
+      for (let run = 0; run <= RUNS || (run <= 2 * RUNS && dear()); run += 1) {
         const startedMs = clock.now();
         await runUntil(plan, instance, inputs, clock, deadlineMs);
         if (run > 0) ms = Math.min(ms, clock.now() - startedMs); // the first run of a size takes its memory
@@ -52,7 +52,8 @@ async function measureLength(
       if (rows >= plan.maxRows) break;
     }
   } catch {
-    return points; // stopped at the deadline, or refused: what was measured holds
+    // Stopped at the deadline, or refused: what was measured holds, for the first size even if it was one run.
+    if (points.length === 0 && ms < Infinity) points.push({ rows, ms });
   }
   return points;
 }

@@ -1,6 +1,7 @@
 import type { ModelLifecycle } from '../model-lifecycle.ts';
 import type { Fingerprint } from './fingerprint.ts';
 import type { LoadedSource } from './plan-load.ts';
+import { RetryDelay } from './retry-delay.ts';
 import type { ModelFolder } from './scan-repositories.ts';
 import { WorkLine } from './work-line.ts';
 
@@ -41,6 +42,10 @@ export interface Entry {
   attempted: Fingerprint | undefined;
   /** Of the last look. */
   seen: Fingerprint | undefined;
+  /** Of what could not be loaded last. */
+  failed: Fingerprint | undefined;
+  /** How long requests do not have it loaded again. */
+  readonly delay: RetryDelay;
 }
 
 export function createEntry(name: string, lifecycle: ModelLifecycle): Entry {
@@ -62,6 +67,8 @@ export function createEntry(name: string, lifecycle: ModelLifecycle): Entry {
     leavingBytes: 0,
     attempted: undefined,
     seen: undefined,
+    failed: undefined,
+    delay: new RetryDelay(),
   };
 }
 

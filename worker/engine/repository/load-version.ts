@@ -1,7 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { InferError } from '../../../shared/errors.ts';
-import type { ModelStats } from '../../../shared/infer/model-stats.ts';
 import { createReadyModel } from '../../../shared/model/create-ready-model.ts';
 import { prepareModelConfig } from '../../../shared/model/prepare-config.ts';
 import type { ModelFiles, ReadyModel } from '../../../shared/model/ready-model.ts';
@@ -13,23 +12,22 @@ import { createModelPlan } from '../batch/model-plan.ts';
 import type { RateLimiter } from '../execute/rate-limiter.ts';
 import type { RunGate } from '../execute/run-slots.ts';
 import type { Backend, ModelInstance } from '../instance/instance.ts';
+import type { KeptOverLoads } from '../model-lifecycle.ts';
 import { createScheduler } from '../schedule/create-scheduler.ts';
 import type { DeadlineSweep } from '../schedule/deadline-sweep.ts';
 import { planSequences } from '../sequence/plan-sequences.ts';
 import { createSequencePlan } from '../sequence/sequence-plan.ts';
 import { SequenceScheduler } from '../sequence/sequence-scheduler.ts';
 import { type ServedModel, serveModel } from '../served-model.ts';
-import { companyPays, measureBatchCurve } from './batch-curve.ts';
 import { watchIdentity } from './content-identity.ts';
 import { createInstances, type Instances } from './instances.ts';
+import { type CompanyVerdict, judgeCompany } from './judge-company.ts';
 import { loadOptionsOf } from './load-options.ts';
+import { planBatches } from './plan-batches.ts';
+import { planPadding } from './plan-padding.ts';
 import { readLabels } from './read-labels.ts';
 import type { ModelSource } from './read-model-folder.ts';
-import { testBatchDimension } from './self-test.ts';
 import { warmUp } from './warm-up.ts';
-
-/** A key of `parameters` in the config: `off` keeps the delay whatever the model gains. */
-const BATCH_CURVE = 'batch_curve';
 
 /** What loading takes from the engine. */
 export interface LoadContext {
@@ -55,7 +53,7 @@ export async function loadVersion(
   source: ModelSource,
   version: string,
   files: ModelFiles,
-  stats: ModelStats,
+  { stats, sequences: siblings }: KeptOverLoads,
   context: LoadContext,
 ): Promise<ServedModel> {
   const startedMs = context.clock.now();
@@ -71,13 +69,17 @@ export async function loadVersion(
     const ready = createReadyModel({ config, version, versions: source.versions, labels, files, identity });
     const group = (created = await createInstances(config, loaded, context.limiter));
     const { active: instances, gates } = group;
-    const plan = await planModel(ready, instances, context);
+    const { plan: unpadded, verdict } = await planModel(ready, path, instances, context);
+    const plan = await planPadding(unpadded, verdict.merges, ready, instances, context);
     await warmUp({ config, plan, path: source.path, instances, clock: context.clock, logger: context.logger });
     const options = { ...context, plan, instances, gates, stats };
+    const batches = await planBatches({ ...context, ready, plan, instance: instances[0], verdict, stats });
     const sequences = await planSequences(ready, source.path, plan);
     const scheduler = sequences
-      ? new SequenceScheduler({ ...options, ...sequences })
-      : createScheduler(ready.config, { ...options, waits: await waitsForCompany(ready, plan, instances, context) });
+      ? new SequenceScheduler({ ...options, ...sequences, version, siblings })
+      : createScheduler(ready.config, options, batches.batching);
+    loaded.startServing?.();
+    stats.batching = batches.report;
     stats.loadSeconds = (context.clock.now() - startedMs) / 1000;
     return serveModel({
       ready,
@@ -106,37 +108,16 @@ export async function modelFile({ config, path, name }: ModelSource, version: st
   throw new InferError('NOT_FOUND', `model "${name}": version ${version} has no file "${filename}"`);
 }
 
-/** Finds out whether rows may be merged, and limits the model to one at a time when not. */
+/** Finds out whether rows may be merged, and limits the model to one at a time when not even those of one request may. */
 async function planModel(
   ready: ReadyModel,
-  instances: readonly ModelInstance[],
-  { clock, logger }: LoadContext,
-): Promise<ModelPlan> {
-  const plan = planOfRun(ready);
-  const instance = instances[0];
-  if (ready.maxBatchSize < 2 || !instance) return plan;
-  const test = await testBatchDimension(plan, instance, clock);
-  const fields = { model: ready.name, version: ready.version };
-  if (test.kind === 'unknown') logger.debug({ ...fields, reason: test.reason }, 'batch dimension not tested');
-  if (test.kind !== 'broken') return plan;
-  logger.warn({ ...fields, reason: test.reason }, 'model cannot batch, it takes one row at a time');
-  return planOfRun(ready, `the model cannot batch: ${test.reason}`);
-}
-
-/** Whether the delay of the config is kept: where a row in company costs what it costs alone, waiting only costs time. */
-async function waitsForCompany(
-  { name, version, config }: ReadyModel,
-  plan: ModelPlan,
+  path: string,
   [instance]: readonly ModelInstance[],
   { clock, logger }: LoadContext,
-): Promise<boolean> {
-  const { case: kind, value: batching } = config.schedulingChoice;
-  const mayWait = kind === 'dynamicBatching' && batching.maxQueueDelayMicroseconds > 0n && plan.maxRows > 1;
-  if (!instance || !mayWait || config.parameters[BATCH_CURVE]?.stringValue === 'off') return true;
-  const curve = await measureBatchCurve(plan, instance, clock);
-  if (companyPays(curve, plan.maxRows)) return true;
-  logger.warn({ model: name, version, curve }, 'rows gain nothing from company, so requests do not wait for it');
-  return false;
+): Promise<{ plan: ModelPlan; verdict: CompanyVerdict }> {
+  const plan = planOfRun(ready);
+  const verdict = await judgeCompany({ ready, plan, path, instance, clock, logger });
+  return { plan: verdict.oneRow ? planOfRun(ready, verdict.reason) : plan, verdict };
 }
 
 /** What a run takes, which for a sequence model is more than clients send. */

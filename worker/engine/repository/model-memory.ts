@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InferError } from '../../../shared/errors.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
+import type { ModelLifecycle } from '../model-lifecycle.ts';
 import { type Entry, isNeeded } from './entry.ts';
 import type { LoadedSource } from './plan-load.ts';
 
@@ -38,7 +39,7 @@ export class ModelMemory {
     const untilMs = performance.now() + ROOM_WAIT_MS;
     while (this.#bytesBeside(entry) + needed > budgetBytes) {
       const mayLeave = [...this.#options.entries()].filter((other) => other !== entry && this.#mayLeave(other));
-      const idle = mayLeave.filter(({ lifecycle }) => lifecycle.open() === 0).sort((a, b) => a.usedMs - b.usedMs);
+      const idle = mayLeave.filter(({ lifecycle }) => isIdle(lifecycle)).sort((a, b) => a.usedMs - b.usedMs);
       const [oldest] = idle;
       if (oldest) {
         logger.info({ model: oldest.name, for: entry.name }, 'model unloaded to make room');
@@ -70,6 +71,11 @@ export class ModelMemory {
     const text = `model "${name}" needs ${needed} bytes of the ${this.#options.budgetBytes} for models: ${why}`;
     return new InferError('RESOURCE_EXHAUSTED', text);
   }
+}
+
+/** Nobody waits for it, and none of its sequences would be lost. */
+function isIdle(lifecycle: ModelLifecycle): boolean {
+  return lifecycle.open() === 0 && lifecycle.sequences() === 0;
 }
 
 /** Zero for a model whose files came with the load. */

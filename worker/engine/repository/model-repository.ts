@@ -15,8 +15,10 @@ import { bytesOf, ModelMemory } from './model-memory.ts';
 import { assertInside, assertNoLibraries, parseConfigOverride, writeTemporaryFolder } from './model-override.ts';
 import { type LoadedSource, planLoad } from './plan-load.ts';
 import { newestVersion, readConfig, readModelFolder, type ReadOptions } from './read-model-folder.ts';
+import { OnDemand } from './on-demand.ts';
 import { RepeatedLook } from './repeated-look.ts';
 import { scanRepositories } from './scan-repositories.ts';
+import { SharedSessions } from './shared-sessions.ts';
 import { WorkLine } from './work-line.ts';
 
 /** Who may change models and when: nobody after the start, the repository itself, or whoever calls the control API. */
@@ -69,7 +71,9 @@ export class ModelRepository implements ModelControl, MemberSource {
   readonly #options: RepositoryOptions;
   readonly #entries = new Map<string, Entry>();
   readonly #loads = new WorkLine(LOADS_AT_ONCE);
+  readonly #sessions: SharedSessions;
   readonly #room: ModelMemory;
+  readonly #onDemand: OnDemand;
   readonly #ensembles: EnsembleUpkeep;
   #turns = NO_TURNS;
   readonly #look: RepeatedLook;
@@ -77,11 +81,17 @@ export class ModelRepository implements ModelControl, MemberSource {
 
   constructor(options: RepositoryOptions) {
     this.#options = options;
+    this.#sessions = new SharedSessions(options.context.backend);
     this.#room = new ModelMemory({
       budgetBytes: options.budgetBytes,
       entries: () => this.#entries.values(),
       drop: (entry) => this.#drop(entry),
       logger: options.logger,
+    });
+    this.#onDemand = new OnDemand({
+      enabled: options.onDemand,
+      clock: options.context.clock,
+      load: (entry, stillWanted) => this.#load(entry, {}, stillWanted),
     });
     const look = options.mode === 'poll' ? () => this.#poll() : () => this.#scan().then(() => INDEX_MS);
     this.#look = new RepeatedLook(look, options.logger);
@@ -126,12 +136,9 @@ export class ModelRepository implements ModelControl, MemberSource {
   states(): ModelState[] {
     return this.models().flatMap((model) => {
       const states = model.states();
-      return this.#wakesUp(this.#entries.get(model.name)) ? states.map((row) => ({ ...row, wakeable: true })) : states;
+      const entry = this.#entries.get(model.name);
+      return entry && this.#onDemand.tries(entry) ? states.map((row) => ({ ...row, wakeable: true })) : states;
     });
-  }
-
-  #wakesUp(entry: Entry | undefined): boolean {
-    return this.#options.onDemand && entry?.folder !== undefined && entry.wakeable && !entry.lifecycle.serves;
   }
 
   model(name: string): ModelLifecycle | undefined {
@@ -160,23 +167,8 @@ export class ModelRepository implements ModelControl, MemberSource {
    * keeps it from serving is told by `find` afterwards.
    */
   wake(name: string): Promise<void> | undefined {
-    const entry = this.#options.onDemand ? this.#entries.get(name) : undefined;
-    if (!entry) return undefined;
-    entry.usedMs = performance.now();
-    if (!this.#wakesUp(entry) || this.#closed) return undefined;
-    entry.waking ??= this.#wakeUp(entry).finally(() => {
-      entry.waking = undefined;
-    });
-    return entry.waking;
-  }
-
-  async #wakeUp(entry: Entry): Promise<void> {
-    try {
-      // Looked at again when its turn has come: it may have been unloaded on purpose meanwhile.
-      await this.#load(entry, {}, () => this.#wakesUp(entry));
-    } catch {
-      entry.wanted = entry.byName || entry.lifecycle.serves; // the next request tries again, and nothing else does
-    }
+    const entry = this.#entries.get(name);
+    return entry && !this.#closed ? this.#onDemand.wake(entry) : undefined;
   }
 
   async unload(name: string, dependents = false): Promise<void> {
@@ -216,8 +208,8 @@ export class ModelRepository implements ModelControl, MemberSource {
   }
 
   #add(name: string): Entry {
-    const { unloadGraceMs, logger } = this.#options;
-    const entry = createEntry(name, new ModelLifecycle(name, unloadGraceMs, logger));
+    const { unloadGraceMs, context, logger } = this.#options;
+    const entry = createEntry(name, new ModelLifecycle(name, unloadGraceMs, context.clock, logger));
     this.#entries.set(name, entry);
     return entry;
   }
@@ -287,12 +279,21 @@ export class ModelRepository implements ModelControl, MemberSource {
       const now: LoadedSource = { source, fingerprint };
       const before = entry.loaded;
       await this.#room.makeFor(entry, now);
-      const plan = await planLoad({ now, before, members: this, context, loads: this.#loads, dispose });
+      const plan = await planLoad({
+        now,
+        before,
+        members: this,
+        context,
+        loads: this.#loads,
+        sessions: this.#sessions,
+        dispose,
+      });
       if (lifecycle.serves) endTurn = await this.#turns.take(name);
       dispose = NOTHING_TO_DISPOSE; // the plan does it from here on
       planned = true;
       await lifecycle.load(plan);
       entry.loaded = now;
+      entry.delay.over();
       entry.members = entry.namedMembers;
       entry.overridden = options.config !== undefined;
       changed.push(name);
@@ -372,6 +373,8 @@ export class ModelRepository implements ModelControl, MemberSource {
     const { code, message: reason, cause } = error;
     this.#options.logger.error({ model: name, code, reason, cause }, 'model failed to load');
     if (!known) lifecycle.failed(error, folder && (await newestVersion(folder.path)));
+    entry.failed = entry.attempted;
+    if (code !== 'RESOURCE_EXHAUSTED') entry.delay.failed(this.#options.context.clock.now()); // room may come at any moment
     // What may pass is tried again when the folder is looked at next.
     if (code === 'UNAVAILABLE' || code === 'RESOURCE_EXHAUSTED') entry.attempted = undefined;
     const isNobodys = !folder && !lifecycle.serves && line.waiting === 0 && code !== 'NOT_FOUND';

@@ -8,6 +8,7 @@ import type { Fingerprint } from './fingerprint.ts';
 import { type LoadContext, loadVersion } from './load-version.ts';
 import { findModelFiles } from './model-files.ts';
 import type { ModelSource } from './read-model-folder.ts';
+import type { SharedSessions } from './shared-sessions.ts';
 import type { WorkLine } from './work-line.ts';
 
 /** What a load read, or the one that serves now. */
@@ -25,20 +26,25 @@ export interface PlanParts {
   readonly context: LoadContext;
   /** How many versions are loaded at once, over all models. */
   readonly loads: WorkLine;
+  readonly sessions: SharedSessions;
   readonly dispose: () => Promise<void>;
 }
 
 /** How the versions of a source come to serve; those that have not changed are kept. */
-export async function planLoad({ now, before, members, context, loads, dispose }: PlanParts): Promise<LoadPlan> {
-  const { source } = now;
+export async function planLoad(parts: PlanParts): Promise<LoadPlan> {
+  const { now, before, members, context, loads, sessions, dispose } = parts;
+  const { source, fingerprint } = now;
+  const contextOf = (version: string): LoadContext => {
+    return { ...context, backend: sessions.backendFor(fingerprint?.versions.get(version)) };
+  };
   const files = await findModelFiles(source.path);
   return {
     versions: source.versions,
     unchanged: (version) => before !== undefined && isUnchanged(version, before, now),
-    load: (version, stats) =>
+    load: (version, kept) =>
       isEnsemble(source.config)
-        ? loadEnsemble(source, version, files, stats, context, members)
-        : loads.next(() => loadVersion(source, version, files, stats, context)),
+        ? loadEnsemble(source, version, files, kept.stats, context, members)
+        : loads.next(() => loadVersion(source, version, files, kept, contextOf(version))),
     dispose,
   };
 }

@@ -28,7 +28,7 @@ function isOther(alone: Float64Array, together: Float64Array, apart: number): bo
 }
 
 /** undefined where bytes must be compared. */
-function numbersOf({ datatype, data }: Tensor): Float64Array | undefined {
+export function numbersOf({ datatype, data }: Tensor): Float64Array | undefined {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const read = (size: number, get: (at: number) => number) =>
     Float64Array.from({ length: data.byteLength / size }, (_, index) => get(index * size));
@@ -68,7 +68,7 @@ function bfloat16(bits: number): number {
 }
 
 /** Two NaN, or two infinities of one sign, are no distance; one alone is infinite. */
-function distance(a: Float64Array, b: Float64Array): number {
+export function distance(a: Float64Array, b: Float64Array): number {
   let sum = 0;
   for (let i = 0; i < a.length; i += 1) {
     const [x, y] = [a[i] ?? NaN, b[i] ?? NaN];
@@ -80,7 +80,7 @@ function distance(a: Float64Array, b: Float64Array): number {
   return Math.sqrt(sum);
 }
 
-function norm(values: Float64Array): number {
+export function norm(values: Float64Array): number {
   let sum = 0;
   for (const value of values) if (Number.isFinite(value)) sum += value * value;
   return Math.sqrt(sum);

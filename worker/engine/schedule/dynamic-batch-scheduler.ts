@@ -3,8 +3,10 @@ import type { Call } from '../../../shared/infer/call.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse, ReleaseReason } from '../../../shared/infer/response.ts';
 import { Executor } from '../execute/executor.ts';
+import type { Batch } from '../execute/batch.ts';
 import type { BatchLimits } from './batch-policy.ts';
 import { decide } from './batch-policy.ts';
+import type { BatchTuner } from './batch-tuner.ts';
 import { GracefulClose } from './close-gracefully.ts';
 import { LeveledQueue } from './leveled-queue.ts';
 import type { WaitingLine } from './open-requests.ts';
@@ -34,24 +36,29 @@ interface Release {
  */
 export class DynamicBatchScheduler implements Scheduler, WaitingLine {
   readonly #options: SchedulerOptions;
-  readonly #limits: BatchLimits;
+  readonly #tuner: BatchTuner | undefined;
   readonly #open: OpenRequests;
   readonly #executor: Executor;
   readonly #evidence: WaitEvidence;
-  readonly #companyTimer: WakeTimer;
   readonly #expiryTimer: WakeTimer;
   readonly #levels: QueueLevels | undefined;
   readonly #waiting: WaitingGroups;
   readonly #end: GracefulClose;
+  #limits: BatchLimits;
+  #companyTimer: WakeTimer;
   #draining = false;
 
-  constructor(options: SchedulerOptions, limits: BatchLimits, policy?: QueuePolicy) {
+  /** @param tuner changes the limits while the model runs */
+  constructor(options: SchedulerOptions, limits: BatchLimits, policy?: QueuePolicy, tuner?: BatchTuner) {
     const { clock } = options;
     const levels = policy && new QueueLevels(policy);
     this.#options = options;
     this.#limits = limits;
+    this.#tuner = tuner;
     this.#open = new OpenRequests(options);
-    this.#executor = new Executor({ ...options, open: this.#open }, () => this.#pump());
+    const onRan =
+      tuner && ((batch: Batch, runMs: number, startedMs: number) => this.#learn(tuner, batch, runMs, startedMs));
+    this.#executor = new Executor({ ...options, open: this.#open, onRan }, () => this.#pump());
     this.#evidence = new WaitEvidence(limits.delayMs);
     this.#companyTimer = new WakeTimer(clock, limits.delayMs, () => this.#pump());
     this.#expiryTimer = new WakeTimer(clock, 1, () => this.#pump());
@@ -105,6 +112,27 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
     this.#companyTimer.close();
     this.#expiryTimer.close();
     return allClosed;
+  }
+
+  #learn(tuner: BatchTuner, batch: Batch, runMs: number, startedMs: number): void {
+    const nowMs = this.#options.clock.now();
+    let oldestMs = startedMs;
+    for (const { enqueuedMs, call, settled } of batch.members) {
+      oldestMs = Math.min(oldestMs, enqueuedMs);
+      if (!settled) tuner.noteAnswer(nowMs - call.arrivalMs);
+    }
+    tuner.noteRun(batch.rows, runMs, startedMs - oldestMs);
+    const limits = tuner.review(nowMs);
+    if (limits) this.#adopt(limits);
+  }
+
+  #adopt(limits: BatchLimits): void {
+    this.#limits = limits;
+    this.#evidence.delayMs = limits.delayMs;
+    this.#waiting.ripeRows = limits.preferredRows[0] ?? limits.maxRows;
+    this.#companyTimer.close();
+    this.#companyTimer = new WakeTimer(this.#options.clock, limits.delayMs, () => this.#pump());
+    this.#pump(); // sets the timer for those who wait
   }
 
   #pump(only?: RequestGroup): void {

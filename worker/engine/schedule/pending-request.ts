@@ -27,6 +27,8 @@ export class PendingRequest {
   readonly resolve: (response: InferResponse) => void;
   readonly reject: (error: InferError) => void;
   settled = false;
+  /** A row that stands for a place without a request; it is settled from the start. */
+  empty = false;
   batch: OwnBatch | undefined;
   /** Its place in a queue with levels, while it waits in one. */
   ticket: Ticket | undefined;

@@ -22,6 +22,10 @@ export interface Scheduler {
   pending(): number;
   /** Requests taken in and not answered yet, whether they wait or run. */
   open(): number;
+  /** Sequences that live here; absent where requests belong to none. */
+  sequences?(): number;
+  /** How many more could live here at once. */
+  freePlaces?(): number;
   /**
    * Takes nothing more, runs what waits for at most `graceMs`, fails the rest with UNAVAILABLE, closes the instances.
    * False when a run did not stop and its instance is still in use.

@@ -8,12 +8,17 @@ export const LONELY_WAITS = 8;
  * would pay the whole delay each time for nothing; with many clients the delay is what makes full batches.
  */
 export class WaitEvidence {
-  readonly #delayMs: number;
+  #delayMs: number;
   #lonelyWaits = 0;
   #lastGroup: unknown;
   #lastArrivalMs = -Infinity;
 
   constructor(delayMs: number) {
+    this.#delayMs = delayMs;
+  }
+
+  /** Another delay holds from now on. What was learned stays. */
+  set delayMs(delayMs: number) {
     this.#delayMs = delayMs;
   }
 

@@ -22,7 +22,7 @@ export interface RequestGroup extends GroupView, HeapEntry {
 /** All that waits for one model version, in groups that cannot share a run with each other. */
 export class WaitingGroups {
   readonly #createGroup: (key: string) => RequestGroup;
-  readonly #ripeRows: number;
+  #ripeRows: number;
   readonly #groups = new Map<string, RequestGroup>();
   /** Those that are not empty. */
   readonly #order = new IndexedHeap<RequestGroup>(comesFirst);
@@ -33,6 +33,12 @@ export class WaitingGroups {
   constructor(ripeRows: number, createGroup: (key: string) => RequestGroup) {
     this.#ripeRows = ripeRows;
     this.#createGroup = createGroup;
+  }
+
+  /** Another number of rows is enough to run without waiting. */
+  set ripeRows(rows: number) {
+    this.#ripeRows = rows;
+    for (const group of this.#groups.values()) this.update(group);
   }
 
   /** Requests in all groups. */

@@ -2,6 +2,7 @@ import { Call } from '../../../shared/infer/call.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import type { EmptyRow } from '../execute/batch.ts';
 import { Executor, type ExecutorOptions } from '../execute/executor.ts';
 import type { BatchLimits } from '../schedule/batch-policy.ts';
 import { PendingRequest } from '../schedule/pending-request.ts';
@@ -65,8 +66,9 @@ export class SequenceLane {
     return this.#occupied;
   }
 
-  get full(): boolean {
-    return this.#occupied >= this.#maxSlots;
+  /** Places that no sequence has. */
+  get free(): number {
+    return this.#maxSlots - this.#occupied;
   }
 
   /** Gives the sequence the first free place; there is one. */
@@ -126,12 +128,8 @@ export class SequenceLane {
       const [first] = decision.run;
       if (!first || !this.executor.reserve()) return;
       this.#evidence.noteRelease(decision.run.length, decision.reason, nowMs - first.readyMs);
-      const rows = this.#rowsOf(decision.run, nowMs);
-      this.executor.start(rows.all, decision.reason);
-      for (const pad of rows.pads) {
-        pad.settled = true; // nobody waits for it, which its run is to know
-        pad.batch?.leave();
-      }
+      const emptyRow = this.#emptyRowFor(first, nowMs);
+      this.executor.start(this.#rowsOf(decision.run, nowMs, emptyRow), decision.reason, emptyRow);
     }
   }
 
@@ -150,35 +148,30 @@ export class SequenceLane {
   }
 
   /** Takes the first request of each sequence and lays the rows out, with `direct` in the order of the places. */
-  #rowsOf(run: readonly Sequence[], nowMs: number): { all: PendingRequest[]; pads: PendingRequest[] } {
-    if (this.#options.strategy.kind === 'oldest')
-      return { all: run.flatMap((each) => this.#take(each, nowMs)), pads: [] };
-    const [first] = run;
-    const padded = this.#padded && first?.waiting[0];
-    const padInputs = padded ? this.#padInputs(padded) : [];
-    const padRequest = padded ? this.#withStates(padded.item.request) : undefined;
+  #rowsOf(run: readonly Sequence[], nowMs: number, emptyRow: EmptyRow | undefined): PendingRequest[] {
+    if (this.#options.strategy.kind === 'oldest') return run.flatMap((each) => this.#take(each, nowMs));
     const running = new Set(run);
-    const all: PendingRequest[] = [];
-    const pads: PendingRequest[] = [];
+    const rows: PendingRequest[] = [];
     for (const sequence of [...this.#places]) {
-      if (sequence && running.has(sequence)) all.push(...this.#take(sequence, nowMs));
-      else if (padRequest) {
-        const pad = createRow(padRequest, new Call('', nowMs, Infinity), padInputs, nowMs);
-        pads.push(pad);
-        all.push(pad);
-      }
+      if (sequence && running.has(sequence)) rows.push(...this.#take(sequence, nowMs));
+      else if (emptyRow) rows.push(emptyRow());
     }
-    return { all, pads };
+    return rows;
   }
 
-  /** Rows keep the order of the places where the model can be told which of them are empty. */
-  get #padded(): boolean {
-    const { plan, controls } = this.#options;
-    return controls.canPad && this.executor.mergeable && plan.maxRows >= this.#places.length;
-  }
-
-  #padInputs(request: SequenceRequest): readonly Tensor[] {
-    return this.#pads.of(request.sequence.groupKey, request.item.inputs, this.#statesOf(request));
+  /** With `direct`, rows keep the order of the places where the model can be told which of them are empty. */
+  #emptyRowFor({ groupKey, waiting: [request] }: Sequence, nowMs: number): EmptyRow | undefined {
+    const { plan, controls, strategy } = this.#options;
+    if (!request || strategy.kind !== 'direct' || !controls.canPad) return undefined;
+    if (!this.executor.mergeable || plan.maxRows < this.#places.length) return undefined;
+    const inputs = this.#pads.of(groupKey, request.item.inputs, this.#statesOf(request));
+    const asked = this.#withStates(request.item.request);
+    return () => {
+      const row = createRow(asked, new Call('', nowMs, Infinity), inputs, nowMs);
+      row.empty = true;
+      row.settled = true;
+      return row;
+    };
   }
 
   #take(sequence: Sequence, nowMs: number): PendingRequest[] {

@@ -13,6 +13,7 @@ import type { Scheduler, SchedulerOptions } from '../schedule/scheduler.ts';
 import { WakeTimer } from '../schedule/wake-timer.ts';
 import { ControlTensors } from './control-tensors.ts';
 import { KeptStates } from './kept-states.ts';
+import type { ModelSequences } from './model-sequences.ts';
 import { Sequence, SequenceRequest } from './sequence.ts';
 import { SequenceLane, type Strategy } from './sequence-lane.ts';
 import type { SequencePlan } from './sequence-plan.ts';
@@ -24,6 +25,9 @@ export interface SequenceOptions extends Omit<SchedulerOptions, 'plan'> {
   readonly maxIdleMs: number;
   /** What the states are when a sequence starts, in the order of the config. */
   readonly initialStates: readonly Tensor[];
+  readonly version: string;
+  /** Of all versions of the model. */
+  readonly siblings: ModelSequences;
 }
 
 /**
@@ -89,6 +93,7 @@ export class SequenceScheduler implements Scheduler, Answers {
       drain: () => this.#drain(),
       takeWaiting: () => this.#takeWaiting(),
     });
+    options.siblings.join(options.version, this);
   }
 
   enqueue(request: InferRequest, call: Call): Promise<InferResponse> {
@@ -96,7 +101,8 @@ export class SequenceScheduler implements Scheduler, Answers {
     try {
       part = sequencePartOf(request);
       this.#controls.assertHolds(this.#model, part);
-      if (!part.start && !this.#isLive(part.key)) throw notStarted(this.#model, part);
+      if (!part.start && !this.isLive(part.key)) throw this.#missing(part, request.version);
+      if (part.start) this.#options.siblings.begun(part.key, this.#options.version, request.version);
     } catch (error) {
       return Promise.reject(InferError.from(error));
     }
@@ -114,6 +120,11 @@ export class SequenceScheduler implements Scheduler, Answers {
   /** Sequences that have a place or wait for one. */
   sequences(): number {
     return this.#sequences.size;
+  }
+
+  /** Places that a START would get now. */
+  freePlaces(): number {
+    return this.#lanes.reduce((sum, { free }) => sum + free, 0);
   }
 
   async close(graceMs: number): Promise<boolean> {
@@ -150,6 +161,11 @@ export class SequenceScheduler implements Scheduler, Answers {
     sequence.place?.lane.pumpSoon();
   }
 
+  /** Whether the sequence takes requests without START. */
+  isLive(key: string): boolean {
+    return this.#sequences.get(key)?.closing === false;
+  }
+
   succeed(row: PendingRequest, response: InferResponse, nowMs: number): void {
     const request = this.#running.get(row);
     if (!request) return;
@@ -180,9 +196,9 @@ export class SequenceScheduler implements Scheduler, Answers {
     this.#goOn(sequence);
   }
 
-  /** Whether the sequence takes requests without START. */
-  #isLive(key: string): boolean {
-    return this.#sequences.get(key)?.closing === false;
+  #missing(part: SequencePart, asked: string): InferError {
+    const why = this.#options.siblings.whyMissing(part.key, this.#options.version, asked);
+    return why === undefined ? notStarted(this.#model, part) : sequenceLost(this.#model, part, why);
   }
 
   #endRun(row: PendingRequest, { sequence }: SequenceRequest): void {
@@ -253,7 +269,7 @@ export class SequenceScheduler implements Scheduler, Answers {
   #seat(sequence: Sequence): boolean {
     let emptiest: SequenceLane | undefined;
     for (const lane of this.#lanes) {
-      if (!lane.full && (!emptiest || lane.occupied < emptiest.occupied)) emptiest = lane;
+      if (lane.free > 0 && (!emptiest || lane.occupied < emptiest.occupied)) emptiest = lane;
     }
     if (!emptiest) {
       this.#backlog.add(sequence);
@@ -282,6 +298,8 @@ export class SequenceScheduler implements Scheduler, Answers {
   /** Nothing more comes, so a sequence without requests only keeps others from its place. */
   #drain(): void {
     this.#draining = true;
+    const live = [...this.#sequences.keys()].filter((key) => this.isLive(key));
+    this.#options.siblings.leave(this, live, this.#options.maxIdleMs);
     for (const sequence of [...this.#idle]) this.#free(sequence);
     for (const lane of this.#lanes) lane.drain();
   }

@@ -54,6 +54,51 @@ describe('what a model takes', () => {
   });
 });
 
+describe('what loading has found out about batches', () => {
+  const report = {
+    merges: true,
+    maxRows: 8,
+    delayMs: 0.5,
+    auto: true,
+    goalMs: 50,
+    reason: 'auto: a run of 8 takes 3 ms',
+    curve: [
+      { rows: 1, ms: 2 },
+      { rows: 8, ms: 3 },
+    ],
+    company: { relative: 0.0123, maxAbs: 0.5, cosine: 0.99, tolerance: 0.02 },
+  };
+  const text = (
+    changes: object,
+    pbtxt = 'max_batch_size: 16 dynamic_batching { max_queue_delay_microseconds: 2000 }',
+  ) => batchingWords(config(pbtxt), { ...report, ...changes }).join('\n');
+
+  it('takes the place of what the config says', () => {
+    const words = text({});
+    expect(words).toContain('Rows and delay are chosen from the measured times, for slo_p99_ms 50');
+    expect(words).toContain('Auto: a run of 8 takes 3 ms.');
+    expect(words).toContain('Now a run starts with 8 rows, fewer wait at most 500 µs from the arrival');
+    expect(words).not.toContain('at most 2 ms');
+    expect(text({ maxRows: 1, delayMs: 0 })).toContain('each request is a run of its own, and nobody waits');
+    expect(text({ auto: false, delayMs: 0, goalMs: undefined, reason: 'rows gain nothing' })).toContain(
+      'Rows gain nothing.\nNow a run starts with 8 rows, fewer as soon as an instance is idle.',
+    );
+  });
+
+  it('stands beside it where the config holds', () => {
+    const words = text({ auto: false, goalMs: undefined, reason: '', maxRows: 16, delayMs: 2 });
+    expect(words).toContain('at most 2 ms');
+    expect(words).toContain('by rows: 1: 2 ms, 8: 3 ms; a row takes 375 µs in a run of 8, 2 ms alone');
+    expect(words).toContain('an answer moves by up to 0.012 of its size; batch_tolerance is 0.02');
+    expect(text({ company: { ...report.company, relative: 0 } })).toContain('an answer does not move');
+  });
+
+  it('says why requests are not merged', () => {
+    const words = text({ merges: false, reason: 'the answer for a row depends on the rows beside it' });
+    expect(words).toBe('Each request is a run of its own.\nThe answer for a row depends on the rows beside it.');
+  });
+});
+
 describe('what becomes of requests', () => {
   const text = (pbtxt: string) => batchingWords(config(pbtxt)).join('\n');
 
@@ -81,6 +126,27 @@ describe('what becomes of requests', () => {
     expect(text(input('dims: [ 3 ]'))).not.toContain('Only requests');
     expect(text(input('dims: [ -1 ]'))).toContain('Only requests with equal dimensions share a run.');
     expect(text(input('dims: [ -1 ] optional: true'))).toContain('with equal dimensions and the same inputs share');
+  });
+
+  it('says which lengths are padded to share a run, and which mask is made up', () => {
+    const parameter = (key: string, value: string) =>
+      `parameters { key: "${key}" value { string_value: "${value}" } } `;
+    const padded = (inputs: string, rest = '') => `max_batch_size: 4 dynamic_batching { }
+      input { name: "ids" data_type: TYPE_INT64 dims: -1 } input { name: "mask" data_type: TYPE_INT64 dims: -1 }
+      ${parameter('padding.inputs', inputs)} ${rest}`;
+    const both = 'ids=0, mask=generated_mask';
+    const words = text(padded(both));
+    expect(words).toContain(
+      'the shorter ones are padded, in ids, mask.\nOnly lengths between the same powers of two do',
+    );
+    expect(words).not.toContain('equal dimensions');
+    expect(text(padded('ids=0'))).toContain('Only requests with equal dimensions share a run.');
+    const rounded = parameter('padding.length_buckets', '16,32') + parameter('padding.round_up', 'true');
+    expect(text(padded(both, rounded))).toContain(
+      'Only lengths of one bucket do (up to 16, 32); beyond 32 only equal ones.\nEvery run has the length of its bucket',
+    );
+    const whole = config(padded(both));
+    expect(tensorWords(whole, whole.input[1]!).words).toContain('may be left out and is ones then');
   });
 
   it('tells the queue policies and the priorities', () => {

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { PendingRequest } from '../../../../producer/dispatch/pending-requests.ts';
-import type { HolderQuestion, SequenceHolders } from '../../../../producer/dispatch/sequence-holders.ts';
+import type {
+  Holder,
+  HolderQuestion,
+  SequenceHolders,
+  SequenceName,
+} from '../../../../producer/dispatch/sequence-holders.ts';
 import { SequenceLines } from '../../../../producer/dispatch/sequence-lines.ts';
 import { InferError } from '../../../../shared/errors.ts';
 import { Call } from '../../../../shared/infer/call.ts';
@@ -19,24 +24,34 @@ class Bench {
   readonly gone: string[] = [];
   readonly questions: HolderQuestion[] = [];
   readonly extended: number[] = [];
+  readonly forgotten: [SequenceName, Holder][] = [];
+  /** What the model's latest version is. */
+  version = '1';
   readonly alive = new Set(['w1']);
   refusal: InferError | undefined;
   readonly lines: SequenceLines;
   #next = 0;
 
   constructor() {
-    const holders: Pick<SequenceHolders, 'find' | 'extend'> = {
+    const holders: Pick<SequenceHolders, 'find' | 'extend' | 'forget'> = {
       find: (question) => {
-        this.questions.push(question);
-        return this.refusal ? Promise.reject(this.refusal) : Promise.resolve('w1');
+        this.questions.push({ ...question, full: new Set(question.full) });
+        const worker = ['w1', 'w2'].find((each) => !question.full.has(each));
+        const refusal = this.refusal ?? (worker ? undefined : new InferError('RESOURCE_EXHAUSTED', 'all are full'));
+        return refusal ? Promise.reject(refusal) : Promise.resolve({ worker: worker!, text: `${worker} token` });
       },
-      extend: (_model, _part, ttlMs) => {
+      extend: (_name, ttlMs) => {
         this.extended.push(ttlMs);
+        return Promise.resolve();
+      },
+      forget: (name, holder) => {
+        this.forgotten.push([name, holder]);
         return Promise.resolve();
       },
     };
     this.lines = new SequenceLines({
       holders,
+      versionOf: () => this.version,
       isAlive: (worker) => this.alive.has(worker),
       clock: this.clock,
       send: (request) => {
@@ -70,7 +85,7 @@ class Bench {
       reject: () => {},
       gauge: { count: 0 },
     };
-    this.lines.push(pending, sequencePartOf(request), IDLE_MS, 4);
+    this.lines.push(pending, sequencePartOf(request), IDLE_MS, { version: this.version, maxBatchSize: 4 });
     return pending;
   }
 
@@ -110,8 +125,56 @@ describe('SequenceLines', () => {
     const bench = new Bench();
     bench.push(1, { start: true, end: true });
     await settle();
-    bench.lines.over(1);
+    bench.lines.over(1, true);
     expect(bench.extended).toEqual([]);
+    expect(bench.forgotten).toMatchObject([[{ model: 'm', version: '1' }, { text: 'w1 token' }]]);
+  });
+
+  it('remembers a sequence whose END was not answered with a result', async () => {
+    const bench = new Bench();
+    bench.push(1, { end: true });
+    await settle();
+    bench.lines.over(1);
+    expect(bench.forgotten).toEqual([]);
+    expect(bench.extended).toEqual([6000]);
+  });
+
+  it('keeps the sequences of two versions of a model apart', async () => {
+    const bench = new Bench();
+    const first = bench.push(1);
+    bench.version = '2';
+    const second = bench.push(1);
+    await settle();
+    expect(bench.sent).toEqual([1, 2]);
+    expect(bench.questions.map(({ version, asked }) => [version, asked])).toEqual([
+      ['1', ''],
+      ['2', ''],
+    ]);
+    expect([first.request.version, second.request.version]).toEqual(['1', '2']);
+  });
+
+  it('begins a sequence at another worker when one has no room, and says what the last one said', async () => {
+    const bench = new Bench();
+    const request = bench.push(1, { start: true });
+    bench.push(1);
+    await settle();
+    const full = new InferError('RESOURCE_EXHAUSTED', 'Exceeds maximum queue size', { refusedAt: 'entry' });
+    expect(bench.lines.crowded(request.sequence, full)).toBeUndefined();
+    await settle();
+    expect(bench.sent).toEqual([1, 1]);
+    expect(request.worker).toBe('w2');
+    expect(bench.lines.crowded(request.sequence, full)).toBeUndefined();
+    await settle();
+    expect(bench.failed.get(request.sequence)).toBe(full);
+    expect(bench.sent).toEqual([1, 1, 2]);
+  });
+
+  it('leaves the refusal of a request in the middle of a sequence to its caller', async () => {
+    const bench = new Bench();
+    const request = bench.push(1);
+    await settle();
+    const full = new InferError('RESOURCE_EXHAUSTED', 'Exceeds maximum queue size', { refusedAt: 'entry' });
+    expect(bench.lines.crowded(request.sequence, full)).toBe(full);
   });
 
   it('answers with what the holders say, and goes on with the next', async () => {
@@ -192,9 +255,11 @@ describe('SequenceLines', () => {
     const request = bench.push(1, { start: true });
     await settle();
     expect(bench.lines.refused(request.sequence, new NotServed('UNAVAILABLE', 'unloaded'))).toBeUndefined();
+    bench.version = '2';
     bench.clock.advance(50);
     await settle();
     expect(bench.sent).toEqual([1, 1]);
+    expect(request.request.version).toBe('2');
   });
 
   it('says that a sequence in the middle is lost when its worker does not serve the model any more', async () => {

@@ -11,9 +11,9 @@ const CPU = 'optimization.execution_accelerators.cpu_execution_accelerator';
 
 describe('findUnsupportedFields', () => {
   it.each([
-    ['input { name: "x" allow_ragged_batch: true }', 'input "x": allow_ragged_batch', 'let clients pad them'],
-    ['batch_input { kind: BATCH_ELEMENT_COUNT }', 'batch_input', 'let clients pad them'],
-    ['batch_output { target_name: "y" }', 'batch_output', 'let clients pad them'],
+    ['input { name: "x" allow_ragged_batch: true }', 'input "x": allow_ragged_batch', 'declare padding.inputs'],
+    ['batch_input { kind: BATCH_ELEMENT_COUNT }', 'batch_input', 'declare padding.inputs'],
+    ['batch_output { target_name: "y" }', 'batch_output', 'declare padding.inputs'],
     ['instance_group { name: "g" kind: KIND_GPU }', 'instance_group "g": kind: KIND_GPU', 'set kind: KIND_CPU'],
     ['instance_group { name: "g" kind: KIND_MODEL }', 'instance_group "g": kind: KIND_MODEL', 'set kind: KIND_CPU'],
     ['instance_group { name: "g" secondary_devices { } }', 'instance_group "g": secondary_devices', 'remove it'],

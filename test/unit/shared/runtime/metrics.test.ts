@@ -50,6 +50,40 @@ describe('createMetricsRegistry', () => {
     expect(text).toContain('\nmillrace_batch_release_total{model="m",reason="full",version="1"} 0\n');
   });
 
+  it('shows the batch curve, the limits that hold and the company difference of models that batch', async () => {
+    const stats = statsWith('metric_tags { key: "team" value: "a" }');
+    const plain = await scrape([stats]);
+    expect(plain).not.toContain('millrace_batch_curve_ms{');
+    expect(plain).not.toContain('millrace_batch_max_rows{');
+    stats.batching = {
+      merges: true,
+      maxRows: 8,
+      delayMs: 1.5,
+      auto: true,
+      goalMs: 50,
+      reason: '',
+      curve: [
+        { rows: 1, ms: 2 },
+        { rows: 2, ms: 2.5 },
+      ],
+      company: { relative: 0.1, maxAbs: 3, cosine: 0.99, tolerance: 0.2 },
+    };
+    const text = await scrape([stats]);
+    for (const line of [
+      'millrace_batch_curve_ms{_team="a",model="m",rows="1",version="1"} 2',
+      'millrace_batch_curve_ms{_team="a",model="m",rows="2",version="1"} 2.5',
+      'millrace_batch_max_rows{_team="a",model="m",version="1"} 8',
+      'millrace_batch_delay_ms{_team="a",model="m",version="1"} 1.5',
+      'millrace_batch_company_difference{_team="a",model="m",version="1"} 0.1',
+    ]) {
+      expect(text).toContain(`\n${line}\n`);
+    }
+    stats.batching = { ...stats.batching, merges: false, company: undefined };
+    const alone = await scrape([stats]);
+    expect(alone).toContain('\nmillrace_batch_max_rows{_team="a",model="m",version="1"} 1\n');
+    expect(alone).not.toContain('millrace_batch_company_difference{');
+  });
+
   it('shows what happened', async () => {
     const stats = new ModelStats('m', '1');
     stats.recordSuccess(3, 50, timings(3));
@@ -73,6 +107,17 @@ describe('createMetricsRegistry', () => {
     }
     expect(text).toContain('# TYPE nv_inference_count counter');
     expect(text).toContain('# TYPE millrace_batch_size histogram');
+  });
+
+  it('counts padding of models that ask for it, and of no others', async () => {
+    const padded = statsWith('parameters { key: "padding.inputs" value { string_value: "x=0" } }');
+    expect(await scrape([padded])).toContain('\nmillrace_padded_elements_total{model="m",version="1"} 0\n');
+    padded.recordSuccess(1, 50, { ...timings(2), elements: 64, paddedElements: 12 });
+    padded.recordSuccess(1, 50, { ...timings(2), executions: 0, elements: 64, paddedElements: 12 });
+    const text = await scrape([padded]);
+    expect(text).toContain('\nmillrace_batch_elements_total{model="m",version="1"} 64\n');
+    expect(text).toContain('\nmillrace_padded_elements_total{model="m",version="1"} 12\n');
+    expect(await scrape([statsWith('')])).not.toMatch(/^millrace_(batch|padded)_elements_total\{/m);
   });
 
   it('escapes what model names may hold', async () => {

@@ -31,9 +31,9 @@ describe('names in Redis', () => {
   });
 
   it('take any text as the id of a sequence', () => {
-    const keys = ['n1', 's1', 's*', 's:{x}', 's ', 'sä'].map((key) => sequenceKey('m', key));
+    const keys = ['n1', 's1', 's*', 's:{x}', 's ', 'sä'].map((key) => sequenceKey('m', '1', key));
     expect(new Set(keys).size).toBe(keys.length);
-    for (const key of keys) expect(key).toMatch(/^\{millrace\}\.sequence:m:[A-Za-z0-9_-]+$/);
+    for (const key of keys) expect(key).toMatch(/^\{millrace\}\.sequence:m:1:[A-Za-z0-9_-]+$/);
   });
 
   it('refuse empty model names and ones above 255 bytes', () => {

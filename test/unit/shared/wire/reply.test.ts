@@ -19,6 +19,14 @@ describe('a reply frame', () => {
     expect(decoded[2]).toMatchObject({ sequence: 3, response: { outputs: [] } });
   });
 
+  it('carries how much of a run was padding, where the worker says so', () => {
+    const timings = { ...response.timings, elements: 64, paddedElements: 12 };
+    const [reply] = decodeReplies(encodeReplies([{ sequence: 1, response: { ...response, timings } }]));
+    expect(reply).toMatchObject({ response: { timings: { elements: 64, paddedElements: 12 } } });
+    const [plain] = decodeReplies(encodeReplies([{ sequence: 1, response }]));
+    expect(plain).not.toHaveProperty('response.timings.elements');
+  });
+
   it.each(['entry', 'queue'] as const)('carries that a request was refused at the %s', (refusedAt) => {
     const frame = encodeReplies([{ sequence: 1, error: new InferError('UNAVAILABLE', 'full', { refusedAt }) }]);
     expect(decodeReplies(frame)[0]).toMatchObject({ error: { code: 'UNAVAILABLE', refusedAt } });

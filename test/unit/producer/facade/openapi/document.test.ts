@@ -6,6 +6,8 @@ import { registerHuggingFaceRoutes } from '../../../../../producer/facade/huggin
 import { registerOpenAiRoutes } from '../../../../../producer/facade/openai/routes.ts';
 import { listOperations } from '../../../../../producer/facade/openapi/document.ts';
 import { registerOpenApiRoutes } from '../../../../../producer/facade/openapi/routes.ts';
+import { registerPoolRoutes } from '../../../../../producer/facade/pool/routes.ts';
+import type { Pool } from '../../../../../producer/pool/pool-view.ts';
 import type { ModelProfile } from '../../../../../producer/preprocess/model-profile.ts';
 import type { Preprocessor } from '../../../../../producer/preprocess/preprocessor.ts';
 import {
@@ -71,6 +73,7 @@ function start(models: readonly ReadyModel[] = MODELS, restrictions: Restriction
       facades: [
         (scope, context) => registerHuggingFaceRoutes(scope, context, preprocessor),
         (scope, context) => registerOpenAiRoutes(scope, context, preprocessor),
+        (scope) => registerPoolRoutes(scope, { pool: undefined as unknown as Pool, closed: undefined }), // not called
         (scope, context) => registerOpenApiRoutes(scope, context, { preprocessor, restrictions }),
       ],
     },

@@ -51,6 +51,34 @@ describe('statistics', () => {
     });
   });
 
+  test('say what becomes of the requests of a model that batches', async () => {
+    const stats = new ModelStats('plain', '1');
+    stats.batching = {
+      merges: true,
+      maxRows: 8,
+      delayMs: 1.5,
+      auto: true,
+      goalMs: 50,
+      reason: 'because',
+      curve: [{ rows: 1, ms: 2 }],
+      company: { relative: 0.1, maxAbs: 3, cosine: 0.99, tolerance: 0.2 },
+    };
+    dispatcher.statistics.push(stats);
+    const { model_stats: rows } = (await get('/v2/models/plain/stats')).json<{
+      model_stats: { batching: unknown }[];
+    }>();
+    expect(rows[0]?.batching).toEqual({
+      merges: true,
+      max_rows: 8,
+      delay_us: 1500,
+      auto: true,
+      slo_p99_ms: 50,
+      reason: 'because',
+      curve: [{ rows: 1, ms: 2 }],
+      company: { relative: 0.1, max_abs: 3, cosine: 0.99, tolerance: 0.2 },
+    });
+  });
+
   test('count executions by their size, smallest first', async () => {
     const stats = new ModelStats('plain', '1');
     for (const batchSize of [4, 2, 4]) {

@@ -18,7 +18,7 @@ function instanceOf(clock: FakeClock, msOf: (rows: number) => number): ModelInst
 
 async function curveOf(msOf: (rows: number) => number, maxRows = 16) {
   const clock = new FakeClock();
-  const points = await measureBatchCurve(modelPlan({ maxRows }), instanceOf(clock, msOf), clock);
+  const points = await measureBatchCurve(modelPlan({ maxRows }), instanceOf(clock, msOf), clock, 500);
   return { points, pays: companyPays(points, maxRows) };
 }
 
@@ -45,7 +45,7 @@ describe('the batch curve', () => {
       run: () => ({ result: Promise.reject(new InferError('INVALID_ARGUMENT', 'no')), stop: () => {} }),
       close: () => Promise.resolve(),
     };
-    const points = await measureBatchCurve(modelPlan(), refused, new FakeClock());
+    const points = await measureBatchCurve(modelPlan(), refused, new FakeClock(), 500);
     expect([points, companyPays(points, 8)]).toEqual([[], true]);
   });
 });

@@ -5,6 +5,7 @@ import { createReadyModel } from '../../../../../shared/model/create-ready-model
 import { normaliseModelConfig } from '../../../../../shared/model/normalise-config.ts';
 import { parseModelConfig } from '../../../../../shared/model/parse-config.ts';
 import { createModelPlan } from '../../../../../worker/engine/batch/model-plan.ts';
+import { ModelSequences } from '../../../../../worker/engine/sequence/model-sequences.ts';
 import { planSequences } from '../../../../../worker/engine/sequence/plan-sequences.ts';
 import { SequenceScheduler } from '../../../../../worker/engine/sequence/sequence-scheduler.ts';
 import { floats, floatsOf, type HeldRun } from '../support/fake-instance.ts';
@@ -29,16 +30,29 @@ export interface Outcome {
 
 /** A scheduler over instances that hold each run until the test answers it. */
 export class SequenceBench {
-  readonly scheduler: SequenceScheduler;
+  scheduler: SequenceScheduler;
   readonly parts: SchedulerParts;
+  /** Puts another version in the place of the one before, which goes on with what it has. */
+  readonly replace: (version?: string) => SequenceScheduler;
 
-  constructor(scheduler: SequenceScheduler, parts: SchedulerParts) {
-    this.scheduler = scheduler;
+  constructor(create: (version: string) => SequenceScheduler, parts: SchedulerParts) {
     this.parts = parts;
+    this.scheduler = create('1');
+    this.replace = (version = '1') => {
+      const before = this.scheduler;
+      this.scheduler = create(version);
+      return before;
+    };
   }
 
   /** `x` for the sequence. */
-  send(id: number | bigint | string, x: number, flags: 'start' | 'end' | 'both' | '' = '', columns = 1): Outcome {
+  send(
+    id: number | bigint | string,
+    x: number,
+    flags: 'start' | 'end' | 'both' | '' = '',
+    columns = 1,
+    version = '',
+  ): Outcome {
     const parameters: Parameters = {
       sequence_id: id,
       sequence_start: flags === 'start' || flags === 'both',
@@ -46,7 +60,7 @@ export class SequenceBench {
     };
     const inputs = [floats('x', [1, columns], new Array<number>(columns).fill(x))];
     const call = callAt(this.parts.clock);
-    const answer = this.scheduler.enqueue({ id: '', model: 'm', version: '', inputs, outputs: [], parameters }, call);
+    const answer = this.scheduler.enqueue({ id: '', model: 'm', version, inputs, outputs: [], parameters }, call);
     return {
       call,
       result: answer.then(
@@ -86,7 +100,8 @@ export async function createBench(
   const planned = await planSequences(ready, '/nowhere', createModelPlan(ready));
   const parts = schedulerParts(rest);
   if (!planned) throw new Error('no sequences');
-  return new SequenceBench(new SequenceScheduler({ ...parts, ...planned }), parts);
+  const siblings = new ModelSequences(parts.clock);
+  return new SequenceBench((version) => new SequenceScheduler({ ...parts, ...planned, version, siblings }), parts);
 }
 
 /** The values of an input, one for each row. */

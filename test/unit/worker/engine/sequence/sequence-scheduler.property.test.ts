@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { InferError } from '../../../../../shared/errors.ts';
-import { settle } from '../support/fake-instance.ts';
+import { type ErrorCode, InferError } from '../../../../../shared/errors.ts';
+import { type HeldRun, settle } from '../support/fake-instance.ts';
 import { answerSums, columnOf, CONTROLS, createBench, IDLE_MS, type Outcome, STATE } from './kit.ts';
 
 const MAX_BATCH = 3;
@@ -10,7 +10,8 @@ const IDS = [1, 2, 3, 4, 5, 6, 7, 8];
 type Event =
   | { readonly kind: 'send'; readonly id: number; readonly end: boolean; readonly restart: boolean }
   | { readonly kind: 'pass'; readonly ms: number }
-  | { readonly kind: 'answer' | 'fail' | 'cancel' };
+  | { readonly kind: 'fail'; readonly code: 'UNAVAILABLE' | 'INTERNAL' }
+  | { readonly kind: 'answer' | 'cancel' };
 
 const event: fc.Arbitrary<Event> = fc.oneof(
   {
@@ -23,7 +24,10 @@ const event: fc.Arbitrary<Event> = fc.oneof(
     }),
   },
   { weight: 4, arbitrary: fc.constant({ kind: 'answer' as const }) },
-  { weight: 1, arbitrary: fc.constant({ kind: 'fail' as const }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('fail' as const), code: fc.constantFrom('UNAVAILABLE', 'INTERNAL') }),
+  },
   { weight: 1, arbitrary: fc.constant({ kind: 'cancel' as const }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('pass' as const), ms: fc.integer({ min: 1, max: 9 }) }) },
 );
@@ -42,6 +46,19 @@ interface Sent {
   readonly outcome: Outcome;
 }
 
+/** From its START on a sequence is in the same row of each run, in those too that come of a failed one. */
+function expectRowsKept(runs: readonly HeldRun[]): void {
+  const rows = new Map<number, number>();
+  for (const run of runs) {
+    const [ready, starts] = [columnOf(run, 'READY'), columnOf(run, 'START')];
+    for (const [row, id] of columnOf(run, 'CORRID').entries()) {
+      if (ready[row] !== 1) continue;
+      if (starts[row] === 1) rows.set(id, row);
+      expect(row).toBe(rows.get(id));
+    }
+  }
+}
+
 describe('SequenceScheduler, for any course of events', () => {
   it('shows each sequence the sum of its own requests, in order, never two of them in one run', async () => {
     await fc.assert(
@@ -55,11 +72,11 @@ describe('SequenceScheduler, for any course of events', () => {
           const live = new Set<number>();
           const ended = new Set<object>();
           const open = () => bench.runs.filter((run) => !ended.has(run));
-          const end = async (how: 'answer' | 'fail', run = open()[0]) => {
+          const end = async (failure?: ErrorCode, run = open()[0]) => {
             if (!run) return;
             ended.add(run);
-            if (how === 'answer') answerSums(run);
-            else run.fail(new InferError('UNAVAILABLE', 'broken'));
+            if (failure === undefined) answerSums(run);
+            else run.fail(new InferError(failure, 'broken'));
             await settle();
           };
 
@@ -73,12 +90,12 @@ describe('SequenceScheduler, for any course of events', () => {
               else live.add(each.id);
             } else if (each.kind === 'pass') bench.parts.clock.advance(each.ms);
             else if (each.kind === 'cancel') sent.at(-1)?.outcome.call.cancel(new InferError('CANCELLED', 'gone'));
-            else await end(each.kind);
+            else await end(each.kind === 'fail' ? each.code : undefined);
             await settle();
           }
           for (let quiet = 0; quiet < 3;) {
             quiet = open().length === 0 ? quiet + 1 : 0;
-            await end('answer');
+            await end();
             bench.parts.clock.advance(quiet === 0 ? 6 : IDLE_MS);
             await settle();
           }
@@ -90,6 +107,7 @@ describe('SequenceScheduler, for any course of events', () => {
             expect(ids.length).toBeLessThanOrEqual(MAX_BATCH);
             expect(new Set(ids).size).toBe(ids.length);
           }
+          if (config.startsWith('direct')) for (const { runs } of bench.parts.instances) expectRowsKept(runs);
           // Every answer is the answer before it in its sequence, or what was there at its START, plus its own x; requests
           // without an answer may count or not, as they may have run before they were given up.
           for (const id of IDS) {

@@ -117,6 +117,46 @@ describe('SequenceScheduler', () => {
       expect(bench.scheduler.sequences()).toBe(1);
     });
 
+    it('keeps each request in its row when a run that failed is run again in halves', async () => {
+      const bench = await createBench(`direct { } ${CONTROLS} ${STATE}`);
+      bench.send(9, 1, 'start');
+      const sent = [1, 2, 3].map((id) => bench.send(id, 10 * id, 'start'));
+      answerSums(bench.runs[0]!);
+      await settle();
+      expect(columnOf(bench.runs[1]!, 'x')).toEqual([0, 10, 20, 30]);
+      bench.runs[1]!.fail(new InferError('INTERNAL', 'one of them is bad'));
+      await settle();
+      expect(columnOf(bench.runs[2]!, 'x')).toEqual([0, 10, 20, 0]);
+      expect(columnOf(bench.runs[2]!, 'READY')).toEqual([0, 1, 1, 0]);
+      answerSums(bench.runs[2]!);
+      await settle();
+      expect(columnOf(bench.runs[3]!, 'x')).toEqual([0, 0, 0, 30]);
+      expect(columnOf(bench.runs[3]!, 'CORRID')).toEqual([0, 0, 0, 3]);
+      bench.runs[3]!.fail(new InferError('INTERNAL', 'this one'));
+      await settle();
+      expect(await Promise.all(sent.map(({ result }) => result))).toEqual([10, 20, 'INTERNAL']);
+      expect(bench.runs).toHaveLength(4);
+    });
+
+    it('runs nothing where all that waited for their second try are gone', async () => {
+      const bench = await createBench(`direct { } ${CONTROLS} ${STATE}`);
+      bench.send(9, 1, 'start');
+      const sent = [1, 2].map((id) => bench.send(id, 10 * id, 'start'));
+      answerSums(bench.runs[0]!);
+      await settle();
+      bench.runs[1]!.fail(new InferError('INTERNAL', 'one of them is bad'));
+      await settle();
+      expect(columnOf(bench.runs[2]!, 'x')).toEqual([0, 10, 0]);
+      sent[1]!.call.cancel(new InferError('CANCELLED', 'gone'));
+      answerSums(bench.runs[2]!);
+      await settle();
+      expect(await Promise.all(sent.map(({ result }) => result))).toEqual([10, 'CANCELLED']);
+      expect(bench.runs).toHaveLength(3);
+      const next = bench.send(1, 1);
+      await answerAll(bench);
+      expect(await next.result).toBe(11);
+    });
+
     it('counts an execution to a request, not to an empty place', async () => {
       const bench = await createBench(`direct { } ${CONTROLS} ${STATE}`);
       bench.send(1, 1, 'start');
@@ -321,6 +361,45 @@ describe('SequenceScheduler', () => {
       last.call.cancel(new InferError('CANCELLED', 'gone'));
       await answerAll(bench);
       expect(bench.scheduler.sequences()).toBe(0);
+    });
+
+    it('are lost aloud when their model is loaded anew, and begin anew', async () => {
+      const bench = await createBench(batching);
+      bench.send(1, 1, 'start');
+      bench.send(2, 1, 'start');
+      bench.send(3, 1, 'both');
+      await answerAll(bench);
+      const [inHand] = [bench.send(2, 1)];
+      const before = bench.replace();
+      const early = bench.send(1, 1); // while the one before does not close yet
+      const closed = before.close(60_000);
+      const late = [bench.send(1, 1), bench.send(2, 1)];
+      await answerAll(bench);
+      await closed;
+      expect(await inHand.result).toBe(2);
+      for (const { result, text } of [early, ...late]) {
+        expect(await result).toBe('UNAVAILABLE');
+        expect(await text).toMatch(/^sequence [12] of model 'm' was lost: its model was loaded anew/);
+      }
+      expect(await bench.send(3, 1).result).toBe('INVALID_ARGUMENT');
+      expect(await bench.send(4, 1).result).toBe('INVALID_ARGUMENT');
+      const again = [bench.send(1, 5, 'start'), bench.send(1, 1, 'end')];
+      await answerAll(bench);
+      expect(await Promise.all(again.map(({ result }) => result))).toEqual([5, 6]);
+      expect(await bench.send(1, 1).result).toBe('INVALID_ARGUMENT');
+      bench.parts.clock.advance(IDLE_MS);
+      expect(await bench.send(2, 1).result).toBe('INVALID_ARGUMENT');
+    });
+
+    it('are missed by name only at the version that had them', async () => {
+      const bench = await createBench(batching);
+      bench.send(1, 1, 'start');
+      await answerAll(bench);
+      bench.replace('2');
+      expect(await bench.send(1, 1, '', 1, '').text).toContain(
+        'it began at version 1 of the model, and version 2 answers',
+      );
+      expect(await bench.send(1, 1, '', 1, '2').result).toBe('INVALID_ARGUMENT');
     });
 
     it('answers what it has when it closes, and those that waited for a place as well', async () => {

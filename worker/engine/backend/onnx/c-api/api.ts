@@ -1,4 +1,5 @@
 import koffi from 'koffi';
+import { BackgroundCalls } from './background-calls.ts';
 import type { Memory, OrtFunctions, Pointer, Status } from './functions.ts';
 import { loadLibrary, type Library } from './library.ts';
 import { assertOk } from './status.ts';
@@ -6,6 +7,8 @@ import { assertOk } from './status.ts';
 /** The library with what is made once per process: the environment, the default allocator, the name of the CPU's memory. */
 export interface Api {
   readonly ort: OrtFunctions;
+  readonly native: Library['native'];
+  readonly background: BackgroundCalls;
   readonly copy: Library['copy'];
   readonly trim: Library['trim'];
   readonly env: Pointer;
@@ -32,9 +35,11 @@ const DEFAULT_MEMORY = 0;
  * @throws InferError UNAVAILABLE
  */
 export function openApi(globalThreads?: GlobalThreads): Api {
-  const { ort, copy, trim } = loadLibrary();
+  const { ort, native, copy, trim } = loadLibrary();
   return {
     ort,
+    native,
+    background: new BackgroundCalls(),
     copy,
     trim,
     env: globalThreads

@@ -17,30 +17,43 @@ import { failureOf } from './status.ts';
  */
 export function createCApiBackend(globalThreads?: GlobalThreads): Backend {
   const api = openApi(globalThreads);
-  return { load: (options) => loadModel(api, options) };
+  const serving = new Set<Pointer>();
+  return { load: (options) => loadModel(api, options, serving) };
 }
 
-async function loadModel(api: Api, options: LoadOptions): Promise<LoadedModel> {
+/** While others serve, what a load takes is taken in the background. */
+async function loadModel(api: Api, options: LoadOptions, serving: Set<Pointer>): Promise<LoadedModel> {
+  const background = serving.size > 0;
   let session: Pointer;
   try {
-    session = await openSession(api, options);
+    session = await openSession(api, options, background);
   } catch (error) {
     throw loadError(failureOf(error), options.path);
   }
   try {
-    return loadedModel(api, session, readGraph(api, session), options.arenaShrinkage);
+    const { arenaShrinkage } = options;
+    const graph = readGraph(api, session);
+    const shared = { api, pointer: session, graph: bindGraph(graph), arenaShrinkage, shapesDiffer: false, background };
+    return loadedModel(shared, graph, serving);
   } catch (error) {
     await closeSession(api, session);
     throw loadError(failureOf(error), options.path);
   }
 }
 
-function loadedModel(api: Api, pointer: Pointer, graph: SessionGraph, arenaShrinkage: string): LoadedModel {
-  const session: SharedSession = { api, pointer, graph: bindGraph(graph), arenaShrinkage, shapesDiffer: false };
+function loadedModel(session: SharedSession, graph: SessionGraph, serving: Set<Pointer>): LoadedModel {
+  const { api, pointer } = session;
   let closed: Promise<void> | undefined;
   return {
     ...graph,
     createInstance: () => Promise.resolve(new CApiInstance(session)),
-    close: () => (closed ??= closeSession(api, pointer)),
+    startServing() {
+      session.background = false;
+      serving.add(pointer);
+    },
+    close() {
+      serving.delete(pointer);
+      return (closed ??= closeSession(api, pointer));
+    },
   };
 }

@@ -18,6 +18,8 @@ export interface SharedSession {
   readonly arenaShrinkage: string;
   /** True once the model gave another shape than its file declares; the library allocates all outputs from then on. */
   shapesDiffer: boolean;
+  /** Its runs give way to those of all others, until it serves. */
+  background: boolean;
 }
 
 /** One run at a time on a shared session, on a thread of libuv's pool. */
@@ -51,7 +53,7 @@ export class CApiInstance implements ModelInstance {
     run.inputs = inputs;
     try {
       this.#frame.bind(inputs, outputs, !this.#session.shapesDiffer);
-      this.#frame.start(this.#runOptions, this.#done);
+      this.#start();
     } catch (error) {
       this.#settle(error);
     }
@@ -74,6 +76,11 @@ export class CApiInstance implements ModelInstance {
     run.stopRequested = true;
     const { ort } = this.#session.api;
     assertOk(ort, ort.RunOptionsSetTerminate(this.#runOptions));
+  }
+
+  #start(): void {
+    if (this.#session.background) this.#frame.startInBackground(this.#runOptions, this.#done);
+    else this.#frame.start(this.#runOptions, this.#done);
   }
 
   /** Called by koffi when the native call has returned. Nothing may be thrown from here. */
@@ -105,7 +112,7 @@ export class CApiInstance implements ModelInstance {
   #runAgain(): void {
     this.#session.shapesDiffer = true;
     this.#frame.rebindOutputs(this.#frame.releaseOutputs());
-    this.#frame.start(this.#runOptions, this.#done);
+    this.#start();
   }
 
   #settle(error: unknown, outputs: Tensor[] = []): void {

@@ -4,7 +4,7 @@ import koffi from 'koffi';
  * koffi runs native code on stacks of its own, 128 KiB for asynchronous calls by default. A model with nested graphs
  * needs more, and an overflow ends the process. The memory is taken as it is touched, so the size costs addresses only.
  */
-const ASYNC_STACK_BYTES = 8 * 1024 * 1024;
+export const STACK_BYTES = 8 * 1024 * 1024;
 
 /** Runs under way or waiting for a thread. koffi's default of 256 would bound the instances of a process. */
 const MAX_ASYNC_CALLS = 4096;
@@ -18,9 +18,9 @@ const RESIDENT_ASYNC_POOLS = 32;
  * @throws Error when a library was loaded before with other settings.
  */
 export function applyKoffiSettings(): void {
-  if (koffi.config().async_stack_size === ASYNC_STACK_BYTES) return;
+  if (koffi.config().async_stack_size === STACK_BYTES) return;
   koffi.config({
-    async_stack_size: ASYNC_STACK_BYTES,
+    async_stack_size: STACK_BYTES,
     max_async_calls: MAX_ASYNC_CALLS,
     resident_async_pools: RESIDENT_ASYNC_POOLS,
   });

@@ -5,9 +5,19 @@ import { InferError } from '../../../../../shared/errors.ts';
 import { API_VERSION, SLOTS, type Memory, type OrtFunctions, type Pointer } from './functions.ts';
 import { applyKoffiSettings } from './koffi-settings.ts';
 
+/** A function that is called by its address. */
+export interface NativeFunction {
+  readonly address: Pointer;
+  /** koffi's names of the types. */
+  readonly result: string;
+  readonly args: readonly string[];
+}
+
 /** ONNX Runtime's functions, and the C library's copy from one memory to another. */
 export interface Library {
   readonly ort: OrtFunctions;
+  /** The same functions for other threads. */
+  readonly native: Readonly<Record<keyof OrtFunctions, NativeFunction>>;
   readonly copy: (target: Memory, source: Memory, byteLength: number) => void;
   /** Gives memory that was freed back to the system, where the C library can be asked to. */
   readonly trim: () => Promise<void>;
@@ -28,7 +38,7 @@ export function loadLibrary(): Library {
   try {
     applyKoffiSettings();
     const library = keep(koffi.load(libraryPath()));
-    return { ort: functionsOf(library), copy: loadMemoryCopy(), trim: loadTrim() };
+    return { ...functionsOf(library), copy: loadMemoryCopy(), trim: loadTrim() };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new InferError('UNAVAILABLE', `ONNX Runtime's library could not be loaded: ${withoutPaths(reason)}`, {
@@ -49,7 +59,7 @@ const LIBRARY_NAMES: Partial<Record<NodeJS.Platform, string>> = {
 };
 
 /** OrtGetApiBase gives two functions; the first gives the table of all others. */
-function functionsOf(library: LibraryHandle): OrtFunctions {
+function functionsOf(library: LibraryHandle): Pick<Library, 'ort' | 'native'> {
   const getBase = library.func('OrtGetApiBase', 'void *', []);
   const [getApi] = koffi.decode(getBase(), koffi.array('void *', 2)) as Pointer[]; // two function pointers, by the header
   const table = koffi.call(getApi, koffi.proto('void *', ['uint32_t']), API_VERSION) as Pointer | null; // by the header
@@ -60,7 +70,14 @@ function functionsOf(library: LibraryHandle): OrtFunctions {
     name,
     koffi.decode(pointers[slot], koffi.proto(result, [...args])) as unknown,
   ]);
-  return Object.fromEntries(functions) as OrtFunctions; // the keys of SLOTS are the keys of OrtFunctions
+  const natives = Object.entries(SLOTS).map(([name, [slot, result, args]]) => [
+    name,
+    { address: pointers[slot], result, args },
+  ]);
+  return {
+    ort: Object.fromEntries(functions) as OrtFunctions, // the keys of SLOTS are the keys of OrtFunctions
+    native: Object.fromEntries(natives) as Library['native'], // likewise
+  };
 }
 
 /** memcpy, which every C library exports under that name. */

@@ -1,3 +1,4 @@
+import koffi from 'koffi';
 import { byteSizeOf, type Datatype } from '../../../../../shared/tensor/datatype.ts';
 import { elementCount, type Tensor } from '../../../../../shared/tensor/tensor.ts';
 import {
@@ -80,6 +81,21 @@ export class RunFrame {
       this.#outputs.all,
       done,
     );
+  }
+
+  /** Runs on a thread that gives way to all others. */
+  startInBackground(runOptions: Pointer, done: (error: Error | null, status: Status) => void): void {
+    const values = [
+      this.#session,
+      runOptions,
+      koffi.address(this.#inputNames),
+      koffi.address(this.#inputs.all),
+      this.#inputCount,
+      koffi.address(this.#outputNames),
+      this.#asked.length,
+      koffi.address(this.#outputs.all),
+    ];
+    this.#api.background.start(this.#api.native.Run, values, (error, status) => done(error, status ?? null));
   }
 
   /** The outputs, in the order asked for. @throws OrtCallError */

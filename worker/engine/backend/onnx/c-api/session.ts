@@ -1,30 +1,42 @@
 import { basename } from 'node:path';
+import koffi from 'koffi';
 import type { LoadOptions } from '../../../instance/instance.ts';
 import { pointerFrom, type Api } from './api.ts';
-import type { OrtFunctions, Pointer } from './functions.ts';
+import type { OrtFunctions, Pointer, Status } from './functions.ts';
 import { assertOk, OrtCallError, takeFailure } from './status.ts';
 
 const GRAPH_LEVELS = { disabled: 0, basic: 1, extended: 2, all: 99 } as const;
 const EXECUTION_MODES = { sequential: 0, parallel: 1 } as const;
 
-/** Loads a model file on a thread of the pool. @throws OrtCallError */
-export async function openSession(api: Api, options: LoadOptions): Promise<Pointer> {
+/** Loads a model file on a thread of the pool or, where others must not feel it, in the background. @throws OrtCallError */
+export async function openSession(api: Api, options: LoadOptions, background: boolean): Promise<Pointer> {
   const { ort } = api;
   const sessionOptions = pointerFrom(ort, (out) => ort.CreateSessionOptions(out));
   try {
     applyOptions(api, sessionOptions, options);
     const out = new BigUint64Array(1);
     await new Promise<void>((resolve, reject) => {
-      ort.CreateSession.async(api.env, options.path, sessionOptions, out, (error, status) => {
+      const done = (error: Error | null, status: Status | undefined): void => {
         if (error) reject(error);
-        else if (status !== null) reject(new OrtCallError(takeFailure(ort, status)));
+        else if (status) reject(new OrtCallError(takeFailure(ort, status)));
         else resolve();
-      });
+      };
+      if (background && !makesThreads(api, options)) {
+        const values = [api.env, options.path, sessionOptions, koffi.address(out)];
+        api.background.start(api.native.CreateSession, values, done);
+      } else {
+        ort.CreateSession.async(api.env, options.path, sessionOptions, out, done);
+      }
     });
     return out[0] ?? 0n;
   } finally {
     ort.ReleaseSessionOptions(sessionOptions);
   }
+}
+
+/** Threads inherit the priority of the one that makes them, and a session keeps its own for as long as it lives. */
+function makesThreads({ sharedThreads }: Api, options: LoadOptions): boolean {
+  return !sharedThreads && (options.intraOpNumThreads !== 1 || options.executionMode === 'parallel');
 }
 
 /** Frees a session on a thread of the pool: giving hundreds of megabytes back takes a while. */

@@ -1,0 +1,77 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isOver } from '../../../shared/jobs/job.ts';
+import { HttpError } from '../../http/http-error.ts';
+import type { HttpSettings } from '../../http/http-settings.ts';
+import type { FacadeContext } from '../facade-context.ts';
+import type { HeadCache } from '../triton-http/head-cache.ts';
+import { sendJson } from '../triton-http/send-json.ts';
+import { encodeJob } from './codec.ts';
+import { EventStreams } from './events.ts';
+import { hungUpOf } from './hung-up.ts';
+import { type Query, readJobQuery, readWaitMs } from './job-options.ts';
+import { sendOutcome } from './outcome.ts';
+import { answerWithJob } from './submit.ts';
+
+interface JobRoute {
+  Params: { id: string };
+  Querystring: Query;
+}
+
+/** When to ask again for a job that is not over, in seconds. */
+const RETRY_AFTER_SECONDS = '1';
+
+/** Jobs: infer requests that nobody holds a connection for. To be registered where infer is, whose bodies they take. */
+export function registerJobRoutes(
+  app: FastifyInstance,
+  context: FacadeContext,
+  settings: HttpSettings,
+  heads: HeadCache,
+): void {
+  const { jobs } = context;
+  const streams = new EventStreams(context);
+  // Whoever waits is answered before the server waits for them.
+  app.addHook('preClose', (done) => {
+    jobs.release();
+    done();
+  });
+
+  for (const path of ['/v2/models/:model', '/v2/models/:model/versions/:version(^[0-9]+$)']) {
+    app.post<{ Params: { model: string; version?: string }; Body: Buffer | undefined }>(
+      `${path}/jobs`,
+      (request, reply) => answerWithJob(request, request.body, reply, context, settings, heads),
+    );
+  }
+  app.get<{ Querystring: Query }>('/jobs', async ({ query }, reply) => {
+    const { records, cursor } = await jobs.list(readJobQuery(query));
+    const list = records.map((record) => encodeJob({ record, position: undefined }));
+    return sendJson(reply, { jobs: list, cursor: cursor ?? null });
+  });
+  app.get<JobRoute>('/jobs/:id', async (request, reply) => {
+    return sendJson(reply, encodeJob(await waitFor(request, reply)));
+  });
+  app.get<JobRoute>('/jobs/:id/result', async (request, reply) => {
+    const view = await waitFor(request, reply);
+    reply.header('x-request-id', request.id);
+    if (isOver(view.record.state)) {
+      await sendOutcome(reply, view, context);
+      return reply;
+    }
+    return sendJson(reply.code(202).header('retry-after', RETRY_AFTER_SECONDS), encodeJob(view));
+  });
+  app.get<JobRoute>('/jobs/:id/events', { exposeHeadRoute: false }, async ({ params }, reply) => {
+    await streams.send(reply, params.id);
+    return reply;
+  });
+  app.delete<JobRoute>('/jobs/:id', async ({ params }, reply) => {
+    const { view, cancelled } = await jobs.cancel(params.id);
+    if (!cancelled && view.record.state !== 'cancelled') {
+      throw new HttpError(409, `the job '${params.id}' is over already: ${view.record.state}`);
+    }
+    return sendJson(reply, encodeJob(view));
+  });
+
+  function waitFor({ params, query }: FastifyRequest<JobRoute>, reply: FastifyReply) {
+    const waitMs = readWaitMs(query);
+    return waitMs === 0 ? jobs.get(params.id) : jobs.wait(params.id, waitMs, hungUpOf(reply));
+  }
+}

@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest';
+import { rowsOfJob } from '../../../../producer/pool/backlog-reader.ts';
+import { NO_PARAMETERS } from '../../../../shared/infer/request.ts';
+import { encodeBundle } from '../../../../shared/wire/job.ts';
+
+function job(...rows: number[]): string {
+  const items = rows.map((count, sequence) => ({
+    sequence,
+    callId: 'c',
+    priority: 0,
+    deadlineMs: Infinity,
+    request: {
+      id: '',
+      model: 'm',
+      version: '',
+      inputs: [{ name: 'x', datatype: 'UINT8' as const, shape: [count, 2], data: new Uint8Array(count * 2) }],
+      outputs: [],
+      parameters: NO_PARAMETERS,
+    },
+  }));
+  return JSON.stringify(encodeBundle('p', 'b', 'm', items).data);
+}
+
+it('counts the rows of all requests in a job, and requests where there is no batch dimension', () => {
+  expect(rowsOfJob(job(3, 1, 8), true)).toBe(12);
+  expect(rowsOfJob(job(3, 1, 8), false)).toBe(3);
+});
+
+it.each(['', 'null', '[]', '{}', '{"items":[]}', '{"items":[1]}', '{"items":[{"inputs":[{"shape":[-4]}]}]}'])(
+  'counts %j as one row',
+  (data) => {
+    expect(rowsOfJob(data, true)).toBe(1);
+  },
+);

@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { TenantsFile } from '../../../../../producer/service/tenants/tenants-file.ts';
+import { withTenant } from '../../../../../producer/service/tenants/with-tenant.ts';
+import { InferError } from '../../../../../shared/errors.ts';
+import { Call } from '../../../../../shared/infer/call.ts';
+import { type InferRequest, NO_PARAMETERS } from '../../../../../shared/infer/request.ts';
+import type { InferResponse } from '../../../../../shared/infer/response.ts';
+import type { Logger } from '../../../../../shared/runtime/logger.ts';
+import { tenantsOf } from '../../../../support/tenants.ts';
+
+describe('tenants', () => {
+  const tenants = tenantsOf({ shop: { key: 'k1', models: ['m'] }, lab: { key: 'k2' } });
+  const identify = (headers: Record<string, string>) => tenants.identify((name) => headers[name]);
+
+  test.each([
+    [{ authorization: 'Bearer k1' }, 'shop'],
+    [{ authorization: 'bearer  k2' }, 'lab'],
+    [{ 'x-api-key': 'k2' }, 'lab'],
+    [{ authorization: 'Basic abc', 'x-api-key': 'k1' }, 'shop'],
+  ])('are known by their keys: %j', (headers, name) => {
+    expect(identify(headers as Record<string, string>)).toBe(name);
+  });
+
+  test.each([[{}], [{ authorization: 'Bearer ' }], [{ authorization: 'k1' }], [{ 'x-api-key': '' }], [{ 'x-api-key': 'K1' }]])(
+    'are not known by anything else: %j',
+    (headers) => {
+      expect(() => identify(headers as Record<string, string>)).toThrow(/API key/);
+    },
+  );
+
+  test('reach the models of their list alone, and their requests are counted', async () => {
+    const outcomes = [
+      () => Promise.resolve({} as InferResponse),
+      () => Promise.reject(new InferError('RESOURCE_EXHAUSTED', 'full')),
+      () => Promise.reject(new InferError('INTERNAL', 'broken')),
+    ];
+    const infer = withTenant(tenants, () => outcomes.shift()!());
+    await infer(requestOf('m'), callOf('shop'));
+    await expect(infer(requestOf('m'), callOf('shop'))).rejects.toThrow('full');
+    await expect(infer(requestOf('m'), callOf('shop'))).rejects.toThrow('broken');
+    await expect(infer(requestOf('other'), callOf('shop'))).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+    await expect(infer(requestOf('m'), callOf('gone'))).rejects.toMatchObject({ code: 'UNAUTHENTICATED' });
+    expect(tenants.counts()).toEqual(
+      new Map([
+        ['shop', { admitted: 2, refused: 2 }],
+        ['lab', { admitted: 0, refused: 0 }],
+      ]),
+    );
+  });
+});
+
+describe('a keys file', () => {
+  const lines: string[] = [];
+  const log = (_: object, message: string) => void lines.push(message);
+  const logger = { debug: log, info: log, warn: log, error: log } as unknown as Logger; // what is used of it
+  let folder = '';
+  let path = '';
+  const write = (key: string) =>
+    writeFileSync(path, JSON.stringify({ tenants: [{ name: 'a', key_sha256: [createHash('sha256').update(key).digest('hex')] }] }));
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'millrace-keys-'));
+    path = join(folder, 'keys.json');
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test('that is missing or wrong at start is one clear line without its path', () => {
+    expect(() => TenantsFile.open(path)).toThrow('--api-keys-file: the file cannot be read');
+    writeFileSync(path, '{"tenants": [{"name": "a"}]}');
+    expect(() => TenantsFile.open(path)).toThrow(/^--api-keys-file: tenants\[0\]\.key_sha256: expected/);
+  });
+
+  test('is read again when it changes; a wrong one changes nothing and is told once', async () => {
+    write('one');
+    const file = TenantsFile.open(path);
+    const opens = (key: string) => {
+      try {
+        return file.tenants.identify((name) => (name === 'x-api-key' ? key : undefined));
+      } catch {
+        return undefined;
+      }
+    };
+    expect([opens('one'), opens('two')]).toEqual(['a', undefined]);
+    write('two');
+    await file.look(logger);
+    expect([opens('one'), opens('two')]).toEqual([undefined, 'a']);
+    writeFileSync(path, 'oops');
+    await file.look(logger);
+    await file.look(logger);
+    expect(opens('two')).toBe('a');
+    rmSync(path);
+    await file.look(logger);
+    expect(opens('two')).toBe('a');
+    write('three');
+    await file.look(logger);
+    expect(opens('three')).toBe('a');
+    const refused = 'api keys not read, those before stay in force';
+    expect(lines).toEqual(['api keys read again', refused, refused, 'api keys read again']);
+  });
+});
+
+function requestOf(model: string): InferRequest {
+  return { id: '', model, version: '', inputs: [], outputs: [], parameters: NO_PARAMETERS };
+}
+
+function callOf(tenant: string): Call {
+  const call = new Call('c', 0, Infinity);
+  call.tenant = tenant;
+  return call;
+}

@@ -1,0 +1,56 @@
+import type { Backend, LoadedModel, LoadOptions } from '../instance/instance.ts';
+
+interface Shared {
+  readonly loaded: Promise<LoadedModel>;
+  users: number;
+}
+
+/**
+ * Loads a model file once for all that use it in the same way. So a version whose config changes in something that its
+ * session does not depend on, `instance_group` for instance, is made anew over the session that is there.
+ */
+export class SharedSessions {
+  readonly #backend: Backend;
+  readonly #shared = new Map<string, Shared>();
+
+  constructor(backend: Backend) {
+    this.#backend = backend;
+  }
+
+  /**
+   * Loads a version's file, or shares it with who has loaded it. Closing what it gives frees it after its last user.
+   * @param marks tells whether the version's files are the same; undefined where that is not known, and nothing is shared
+   */
+  backendFor(marks: string | undefined): Backend {
+    if (marks === undefined) return this.#backend;
+    return {
+      load: (options) => {
+        if (options.customOpLibraries.length > 0) return this.#backend.load(options); // the marks do not tell of them
+        return this.#share(`${JSON.stringify(options)}\n${marks}`, options);
+      },
+    };
+  }
+
+  async #share(key: string, options: LoadOptions): Promise<LoadedModel> {
+    const shared = this.#shared.get(key) ?? { loaded: this.#backend.load(options), users: 0 };
+    this.#shared.set(key, shared);
+    shared.users += 1;
+    let loaded: LoadedModel;
+    try {
+      loaded = await shared.loaded;
+    } catch (error) {
+      this.#leave(key, shared);
+      throw error;
+    }
+    let closed: Promise<void> | undefined;
+    return { ...loaded, close: () => (closed ??= this.#leave(key, shared) ? loaded.close() : Promise.resolve()) };
+  }
+
+  /** Whether nobody uses it any more. */
+  #leave(key: string, shared: Shared): boolean {
+    shared.users -= 1;
+    if (shared.users > 0) return false;
+    this.#shared.delete(key);
+    return true;
+  }
+}
