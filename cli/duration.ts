@@ -12,5 +12,8 @@ export function parseDuration(option: string, text: string): number {
   const [, digits, unit = 's'] = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/.exec(text.trim()) ?? [];
   const ms = Number(digits) * (UNITS[unit] ?? Number.NaN);
   if (ms >= 1 && ms <= MAX_MS) return Math.round(ms);
-  throw new InferError('INVALID_ARGUMENT', `${option} expects a time like 90s, 5m or 1h of at most 24 days, got "${text}"`);
+  throw new InferError(
+    'INVALID_ARGUMENT',
+    `${option} expects a time like 90s, 5m or 1h of at most 24 days, got "${text}"`,
+  );
 }

@@ -13,6 +13,7 @@ export const POOL_COMMAND = 'pool';
 
 export const CODEGEN_COMMAND = 'codegen';
 export const API_KEY_COMMAND = 'api-key';
+export const GPU_COMMAND = 'gpu';
 
 /** What `millrace --help` prints. */
 export function generalHelp(): string {
@@ -26,6 +27,7 @@ export function generalHelp(): string {
     ...rows,
     `  ${MODEL_COMMAND.padEnd(10)} check, explain, write, load and unload models`,
     `  ${POOL_COMMAND.padEnd(10)} the workers of a pool: list and drain them`,
+    `  ${GPU_COMMAND.padEnd(10)} install what models on NVIDIA GPUs need, and check it`,
     `  ${CODEGEN_COMMAND.padEnd(10)} write TypeScript types of the models of a running server`,
     `  ${API_KEY_COMMAND.padEnd(10)} make a key for --api-keys-file`,
     '',

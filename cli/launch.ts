@@ -2,12 +2,15 @@ import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import koffi from 'koffi';
 import { applyKoffiSettings } from '../worker/engine/backend/onnx/c-api/koffi-settings.ts';
+import type { GpuFolder } from '../worker/engine/backend/onnx/gpu/gpu-folder.ts';
 
 /** fcntl's command for the close-on-exec flag, on Linux and macOS alike. */
 const F_SETFD = 2;
 
 /** Set on the process that was started with the right environment, so that it does not start itself again. */
 const MARK = 'MILLRACE_LAUNCHED';
+
+const LIBRARY_PATH = 'LD_LIBRARY_PATH';
 
 /**
  * Threads of libuv's pool: model runs, image decoding, file and name look-ups share it. libuv reads the number once,
@@ -30,6 +33,12 @@ function missingVariables(): Record<string, string> {
   return Object.fromEntries(Object.entries(wanted).filter(([name]) => process.env[name] === undefined));
 }
 
+/** In front of what the person has set: the provider and its libraries have to be of one build. */
+function libraryPath({ libraryFolders }: GpuFolder): string {
+  const set = process.env[LIBRARY_PATH];
+  return [...libraryFolders, ...(set === undefined || set === '' ? [] : [set])].join(':');
+}
+
 /**
  * Lets the heap of JavaScript grow to four times of what lives in it before it is searched for garbage as a whole. V8
  * counts large buffers as part of it and by itself keeps the limit so close to the heap that requests of 600 KB have it
@@ -44,10 +53,11 @@ function letHeapGrow(): void {
  * Replaces this process by itself with the environment that a server needs; same process id, same standard streams.
  * Returns when there is nothing to change; where the platform cannot replace a process, it says so and goes on without.
  * Also sets what V8 is to do in it.
+ * @param gpu GPU support, where it is installed: the loader reads its search path once, as the process starts
  */
-export function relaunchWithEnvironment(): void {
+export function relaunchWithEnvironment(gpu?: GpuFolder): void {
   letHeapGrow();
-  const missing = missingVariables();
+  const missing = { ...missingVariables(), ...(gpu && { [LIBRARY_PATH]: libraryPath(gpu) }) };
   if (process.env[MARK] !== undefined || Object.keys(missing).length === 0) return;
   const environment = { ...process.env, ...missing, [MARK]: '1' };
   const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];

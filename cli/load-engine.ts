@@ -4,11 +4,13 @@ import type { Logger } from '../shared/runtime/logger.ts';
 import { createBindingBackend } from '../worker/engine/backend/onnx/binding/binding-backend.ts';
 import { createCApiBackend } from '../worker/engine/backend/onnx/c-api/c-api-backend.ts';
 import type { GlobalThreads } from '../worker/engine/backend/onnx/c-api/api.ts';
+import type { GpuFolder } from '../worker/engine/backend/onnx/gpu/gpu-folder.ts';
 import { createEngine } from '../worker/engine/create-engine.ts';
 import type { Engine } from '../worker/engine/engine.ts';
 import type { Backend } from '../worker/engine/instance/instance.ts';
 import { parseBackendConfig } from './backend-config.ts';
 import type { Settings } from './flags/catalogue.ts';
+import { findGpuFolder } from './gpu-dir.ts';
 import { RESERVED_THREADS } from './launch.ts';
 import { parseRateLimits } from './rate-limits.ts';
 
@@ -49,7 +51,7 @@ export async function loadEngine(
   const pool = Number(process.env['UV_THREADPOOL_SIZE'] ?? DEFAULT_POOL_SIZE);
   const engine = await createEngine({
     repositories: settings.modelRepository,
-    backend: createBackend(settings.onnxruntimeApi, globalThreads),
+    backend: createBackend(settings.onnxruntimeApi, globalThreads, findGpuFolder(settings.gpuDir)),
     logger,
     maxQueueSize: settings.maxQueueSize,
     instanceSlots: Math.max(1, pool - RESERVED_THREADS),
@@ -77,9 +79,13 @@ export async function loadEngine(
   return engine;
 }
 
-function createBackend(api: 'c' | 'binding', globalThreads: GlobalThreads | undefined): Backend {
-  if (api === 'c') return createCApiBackend(globalThreads);
-  if (!globalThreads) return createBindingBackend();
+function createBackend(
+  api: 'c' | 'binding',
+  globalThreads: GlobalThreads | undefined,
+  gpu: GpuFolder | undefined,
+): Backend {
+  if (api === 'c') return createCApiBackend(globalThreads, gpu);
+  if (!globalThreads) return createBindingBackend(gpu);
   const text = '--backend-config: enable-global-threadpool=1 goes with --onnxruntime-api=c, not with binding';
   throw new InferError('INVALID_ARGUMENT', text);
 }

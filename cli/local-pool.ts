@@ -59,7 +59,9 @@ export class LocalPool implements Pool {
     const text = 'this process is its own pool and cannot be drained; SIGTERM ends it when its requests are answered';
     const known = name === ID || name === hostname() || name === `${hostname()}:${process.pid}`;
     return Promise.reject(
-      known ? new InferError('INVALID_ARGUMENT', text) : new InferError('NOT_FOUND', `no worker of the pool is called '${name}'`),
+      known
+        ? new InferError('INVALID_ARGUMENT', text)
+        : new InferError('NOT_FOUND', `no worker of the pool is called '${name}'`),
     );
   }
 

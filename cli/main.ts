@@ -3,7 +3,17 @@ import { InferError } from '../shared/errors.ts';
 import { nearestName } from '../shared/nearest-name.ts';
 import { COMMAND_FLAGS, type CommandName } from './flags/catalogue.ts';
 import { parseFlags } from './flags/parse-flags.ts';
-import { API_KEY_COMMAND, CODEGEN_COMMAND, commandHelp, COMMANDS, generalHelp, MODEL_COMMAND, POOL_COMMAND } from './help.ts';
+import { findGpuFolder } from './gpu-dir.ts';
+import {
+  API_KEY_COMMAND,
+  CODEGEN_COMMAND,
+  commandHelp,
+  COMMANDS,
+  generalHelp,
+  GPU_COMMAND,
+  MODEL_COMMAND,
+  POOL_COMMAND,
+} from './help.ts';
 import { relaunchWithEnvironment } from './launch.ts';
 import { leaveOnSignalWhileStarting } from './shutdown.ts';
 import { VERSION } from './version.ts';
@@ -40,13 +50,25 @@ async function run(args: readonly string[]): Promise<void> {
     apiKey(rest);
     return;
   }
+  if (word === GPU_COMMAND) {
+    const { gpu } = await import('./commands/gpu/gpu.ts');
+    await gpu(rest);
+    return;
+  }
   if (word === POOL_COMMAND) {
     const { pool } = await import('./commands/pool/pool.ts');
     await pool(rest);
     return;
   }
   if (!isCommand(word)) {
-    const suggestion = nearestName(word, [...Object.keys(COMMANDS), MODEL_COMMAND, POOL_COMMAND, CODEGEN_COMMAND, API_KEY_COMMAND]);
+    const suggestion = nearestName(word, [
+      ...Object.keys(COMMANDS),
+      MODEL_COMMAND,
+      POOL_COMMAND,
+      CODEGEN_COMMAND,
+      API_KEY_COMMAND,
+      GPU_COMMAND,
+    ]);
     const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`;
     throw new InferError('INVALID_ARGUMENT', `unknown command "${word}"${hint} (millrace --help lists them)`);
   }
@@ -72,13 +94,13 @@ async function runCommand(command: CommandName, args: readonly string[]): Promis
     await producer(settings);
   } else if (command === 'worker') {
     const settings = parseFlags(command, args, environment);
-    relaunchWithEnvironment();
+    relaunchWithEnvironment(findGpuFolder(settings.gpuDir));
     leaveOnSignalWhileStarting();
     const { worker } = await import('./commands/worker.ts');
     await worker(settings);
   } else {
     const settings = parseFlags(command, args, environment);
-    relaunchWithEnvironment();
+    relaunchWithEnvironment(findGpuFolder(settings.gpuDir));
     leaveOnSignalWhileStarting();
     const { serve } = await import('./commands/serve.ts');
     await serve(settings);

@@ -1,4 +1,5 @@
 import { createApp } from '../producer/app.ts';
+import { encodeJob, type JobDocument } from '../producer/facade/jobs/codec.ts';
 import type { Facade } from '../producer/facade/facade-context.ts';
 import { registerHuggingFaceRoutes } from '../producer/facade/huggingface/routes.ts';
 import { registerOpenAiRoutes } from '../producer/facade/openai/routes.ts';
@@ -15,7 +16,11 @@ import type { SharedLimits } from '../producer/service/limits/limits.ts';
 import type { Tenants } from '../producer/service/tenants/tenants.ts';
 import { TenantsFile } from '../producer/service/tenants/tenants-file.ts';
 import type { JobStore } from '../producer/service/jobs/job-store.ts';
+import { MemoryWebhooks } from '../producer/service/webhooks/memory-webhooks.ts';
+import type { WebhookSettings } from '../producer/service/webhooks/webhook-policy.ts';
+import { WebhookSender } from '../producer/service/webhooks/webhook-sender.ts';
 import { createServices, type MeasuredDispatcher, type Services } from '../producer/service/services.ts';
+import type { JobRecord } from '../shared/jobs/job.ts';
 import type { TrafficMetricsSource } from '../shared/runtime/traffic-metrics.ts';
 import type { TrafficStore } from '../shared/traffic/traffic-store.ts';
 import type { SwitchableLogger } from '../shared/runtime/logger.ts';
@@ -25,6 +30,7 @@ import { httpSettingsOf } from './http-settings.ts';
 import { assertAnyProtocol, listenGrpc, listenHttp } from './listen.ts';
 import { logSettingsOf } from './log-settings.ts';
 import { VERSION } from './version.ts';
+import { webhookSettingsOf } from './webhooks.ts';
 
 type ProtocolSettings = Settings<'producer'> | Settings<'serve'>;
 
@@ -34,6 +40,8 @@ export interface ProtocolRules {
   readonly grpc: Restrictions;
   /** Undefined where requests need no key. */
   readonly keys: TenantsFile | undefined;
+  /** Undefined where the ends of jobs are told to nobody. */
+  readonly webhooks: WebhookSettings | undefined;
 }
 
 /** To be called before anything is opened. @throws InferError INVALID_ARGUMENT for options that cannot be served */
@@ -43,6 +51,7 @@ export function protocolRulesOf(settings: ProtocolSettings): ProtocolRules {
     http: parseRestrictions('--http-restricted-api', settings.httpRestrictedApi),
     grpc: parseRestrictions('--grpc-restricted-protocol', settings.grpcRestrictedProtocol),
     keys: settings.apiKeysFile === undefined ? undefined : TenantsFile.open(settings.apiKeysFile),
+    webhooks: webhookSettingsOf(settings),
   };
 }
 
@@ -78,7 +87,8 @@ export interface Protocols {
 
 /** HTTP and gRPC in front of a dispatcher, as the command line wants them. They do not listen yet. */
 export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts): Protocols {
-  const { dispatcher, pool, responseStore, trafficStore, jobStore, limits, preprocessor, rules, logger, facades } = parts;
+  const { dispatcher, pool, responseStore, trafficStore, jobStore, limits, preprocessor, rules, logger, facades } =
+    parts;
   const http = httpSettingsOf(settings);
   const logSettings = logSettingsOf(settings, logger);
   const services = createServices({
@@ -88,11 +98,18 @@ export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts
     jobStore,
     limits,
     tenants: rules.keys?.tenants,
+    webhooks: rules.webhooks,
     settings: http,
     logger,
     logSettings,
     version: VERSION,
   });
+  const { jobs, clock } = services;
+  // Those of a pool are the producer's.
+  const webhooks =
+    rules.webhooks && !jobStore
+      ? new MemoryWebhooks({ jobs, sender: new WebhookSender(rules.webhooks), encode: encodeEnd, clock, logger })
+      : undefined;
   const { http: httpRules, grpc: grpcRules } = rules;
   const app = createApp({
     services: withSafeControl(services, settings.httpAddress, httpRules, '--http-restricted-api'),
@@ -118,17 +135,24 @@ export function createProtocols(settings: ProtocolSettings, parts: ProtocolParts
     tenants: services.tenants,
     async listen() {
       rules.keys?.start(logger);
+      webhooks?.start();
       const grpcAddress = grpc && (await listenGrpc(grpc, settings.grpcAddress, settings.grpcPort));
       return { url: await listenHttp(app, settings), grpcAddress };
     },
     async close(graceMs) {
       await Promise.all([app.close(), grpc?.close(graceMs)]);
       rules.keys?.close();
+      await webhooks?.close(graceMs);
       await services.jobs.close();
       await limits?.close();
       services.sharedMemory.close();
     },
   };
+}
+
+/** What a webhook says of a job: what asking for the job would have. */
+export function encodeEnd(record: JobRecord): JobDocument {
+  return encodeJob({ record, position: undefined });
 }
 
 /** The pool tells of hosts and sends workers away, so beyond this machine it is for those who know a header, or nobody. */

@@ -2,7 +2,7 @@ import { decodeAnswer, headerLengthOf, parseJson, recordOf, textOf } from './dec
 import { datatypeOfData, type EncodedInput, encodeInput } from './encode.ts';
 import { Job } from './job.ts';
 import { MillraceError } from './millrace-error.ts';
-import { Transport, type TransportOptions } from './transport.ts';
+import { type Answer, type Call, Transport, type TransportOptions } from './transport.ts';
 import {
   type CallOptions,
   type Datatype,
@@ -21,18 +21,24 @@ export { MillraceError } from './millrace-error.ts';
 export type { TransportOptions as MillraceOptions } from './transport.ts';
 export type * from './types.ts';
 
-export interface InferOptions<M extends ModelType = ModelType> extends CallOptions {
+export interface InferOptions<
+  M extends ModelType = ModelType,
+  O extends OutputName<M> = OutputName<M>,
+> extends CallOptions {
   /** The version to run; by default what the version policy and the traffic of the model say. */
   readonly version?: string;
   /** The outputs to send back; all of them by default. */
-  readonly outputs?: readonly OutputName<M>[];
+  readonly outputs?: readonly O[];
   /** Comes back with the answer. */
   readonly id?: string;
   /** Of the protocol, such as `priority` or `sequence_id`. */
   readonly parameters?: Readonly<Record<string, string | number | boolean>>;
 }
 
-export interface EnqueueOptions<M extends ModelType = ModelType> extends Omit<InferOptions<M>, 'timeoutMs'> {
+export interface EnqueueOptions<
+  M extends ModelType = ModelType,
+  O extends OutputName<M> = OutputName<M>,
+> extends InferOptions<M, O> {
   /** 0 stands in line with synchronous requests; 1 and more behind them, lower numbers first. */
   readonly priority?: number;
   /** Until the job may run, in ms. */
@@ -48,8 +54,6 @@ export interface EnqueueOptions<M extends ModelType = ModelType> extends Omit<In
    * makes two.
    */
   readonly idempotencyKey?: string;
-  /** How long enqueueing may take, in ms. */
-  readonly timeoutMs?: number;
 }
 
 /** What a model takes and gives, as the server tells it. */
@@ -81,7 +85,8 @@ export interface ModelIndexEntry {
  */
 export class Millrace<Models extends ModelTypes = ModelTypes> {
   readonly #transport: Transport;
-  readonly #metadata = new Map<string, Promise<ModelMetadata>>();
+  /** By model and version. */
+  readonly #metadata = new Map<string, ModelMetadata>();
 
   /** @throws MillraceError for options that cannot be used */
   constructor(options: TransportOptions) {
@@ -92,18 +97,18 @@ export class Millrace<Models extends ModelTypes = ModelTypes> {
    * Runs a model once and waits for its answer.
    * @throws MillraceError with the server's words, or for inputs that cannot be sent
    */
-  async infer<Name extends keyof Models & string>(
+  async infer<Name extends keyof Models & string, O extends OutputName<Models[Name]> = OutputName<Models[Name]>>(
     model: Name,
     inputs: InputsOf<Models[Name]>,
-    options: InferOptions<Models[Name]> = {},
-  ): Promise<InferResult<Models[Name]>> {
+    options: InferOptions<Models[Name], O> = {},
+  ): Promise<InferResult<Models[Name], O>> {
     const { body, headers } = await this.#encode(model, inputs, options);
     const path = `${modelPath(model, options.version)}/infer`;
     const { signal, timeoutMs } = options;
     const sent = { method: 'POST', path, headers, body, signal, timeoutMs, repeatable: !isStateful(options) };
-    const answer = await this.#transport.call(sent);
+    const answer = await this.#send(model, sent);
     const decoded = decodeAnswer(answer.body, headerLengthOf(answer.headers));
-    return { ...decoded, outputs: decoded.outputs as OutputsOf<Models[Name]> }; // as the server's model has them
+    return { ...decoded, outputs: decoded.outputs as OutputsOf<Models[Name], O> }; // as the server's model has them
   }
 
   /**
@@ -111,23 +116,25 @@ export class Millrace<Models extends ModelTypes = ModelTypes> {
    * job's id, over any server of the pool.
    * @throws MillraceError as `infer`; 422 for a key that stands for another request
    */
-  async enqueue<Name extends keyof Models & string>(
+  async enqueue<Name extends keyof Models & string, O extends OutputName<Models[Name]> = OutputName<Models[Name]>>(
     model: Name,
     inputs: InputsOf<Models[Name]>,
-    options: EnqueueOptions<Models[Name]> = {},
-  ): Promise<Job<Models[Name]>> {
+    options: EnqueueOptions<Models[Name], O> = {},
+  ): Promise<Job<Models[Name], O>> {
     const { body, headers } = await this.#encode(model, inputs, options);
     const { signal, timeoutMs, idempotencyKey = crypto.randomUUID() } = options;
     const path = `${modelPath(model, options.version)}/jobs${jobQuery(options)}`;
     const all = { ...headers, 'idempotency-key': idempotencyKey };
     const sent = { method: 'POST', path, headers: all, body, signal, timeoutMs, repeatable: true };
-    const answer = await this.#transport.call(sent);
-    return this.job(textOf(parseJson(answer.body)['id']));
+    const answer = await this.#send(model, sent);
+    return new Job(this.#transport, textOf(parseJson(answer.body)['id']));
   }
 
-  /** A job by its id. Asks nothing of the server yet. */
-  job<Name extends keyof Models & string>(id: string): Job<Models[Name]> {
-    return new Job<Models[Name]>(this.#transport, id);
+  /** A job by its id, and the outputs that it was asked for. Asks nothing of the server yet. */
+  job<Name extends keyof Models & string, O extends OutputName<Models[Name]> = OutputName<Models[Name]>>(
+    id: string,
+  ): Job<Models[Name], O> {
+    return new Job(this.#transport, id);
   }
 
   /** @throws MillraceError when there is no such model */
@@ -180,29 +187,52 @@ export class Millrace<Models extends ModelTypes = ModelTypes> {
     const encoded: EncodedInput[] = [];
     for (const [name, tensor] of given) {
       if (tensor === undefined) continue;
-      const datatype = tensor.datatype ?? datatypeOfData(tensor.data) ?? (await this.#datatypeOf(model, name));
+      const datatype = tensor.datatype ?? datatypeOfData(tensor.data) ?? (await this.#datatypeOf(model, name, options));
       encoded.push(encodeInput(name, tensor, datatype));
     }
     return bodyOf(encoded, options);
   }
 
-  /** What the model says it takes; asked for once, unless it could not be had. */
-  async #datatypeOf(model: string, input: string): Promise<Datatype> {
-    const known = this.#metadata.get(model) ?? this.metadata(model);
-    this.#metadata.set(model, known);
-    const { inputs } = await known.catch((error: unknown) => {
-      this.#metadata.delete(model);
+  /** What the model says it takes; asked for once a version, and again when it cannot be right any more. */
+  async #datatypeOf(
+    model: string,
+    input: string,
+    { version = '', signal, timeoutMs }: RequestOptions,
+  ): Promise<Datatype> {
+    const key = JSON.stringify([model, version]);
+    const options = { version, ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) };
+    const known = this.#metadata.get(key) ?? (await this.metadata(model, options));
+    const found = known.inputs.find(({ name }) => name === input);
+    if (!found) {
+      this.#metadata.delete(key);
+      const names = known.inputs.map(({ name }) => name).join(', ');
+      throw new MillraceError(`model '${model}' has no input '${input}'; it takes ${names}`);
+    }
+    this.#metadata.set(key, known);
+    return found.datatype;
+  }
+
+  async #send(model: string, call: Call): Promise<Answer> {
+    try {
+      return await this.#transport.call(call);
+    } catch (error) {
+      // The model may have been replaced by one that takes something else.
+      if (error instanceof MillraceError && error.status === 400) this.#forget(model);
       throw error;
-    });
-    const found = inputs.find(({ name }) => name === input);
-    if (found) return found.datatype;
-    const names = inputs.map(({ name }) => name).join(', ');
-    throw new MillraceError(`model '${model}' has no input '${input}'; it takes ${names}`);
+    }
+  }
+
+  #forget(model: string): void {
+    for (const key of this.#metadata.keys())
+      if (key.startsWith(`[${JSON.stringify(model)},`)) this.#metadata.delete(key);
   }
 }
 
 /** Options of a call for a model of any type. */
 interface RequestOptions {
+  readonly version?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
   readonly id?: string | undefined;
   readonly outputs?: readonly string[] | undefined;
   readonly parameters?: Readonly<Record<string, string | number | boolean>> | undefined;

@@ -76,12 +76,16 @@ function encodeNumbers(name: string, data: InputTensor['data'], datatype: Exclud
   return new Uint8Array(array.buffer);
 }
 
-const UNSIGNED = new Set<Datatype>(['UINT8', 'UINT16', 'UINT32', 'UINT64', 'FP16', 'BF16']);
+const UNSIGNED = new Set<Datatype>(['UINT8', 'UINT16', 'UINT32', 'UINT64']);
 
 /** Undefined for what the datatype cannot hold: a typed array would wrap it around without a word. */
 function elementOf(value: unknown, datatype: Datatype): number | bigint | undefined {
   if (datatype === 'BOOL') return typeof value === 'boolean' || value === 0 || value === 1 ? Number(value) : undefined;
-  if (datatype === 'FP32' || datatype === 'FP64') return typeof value === 'number' ? value : undefined;
+  if (datatype === 'FP16' || datatype === 'BF16') return undefined; // numbers would be taken for their bits
+  if (datatype === 'FP32' || datatype === 'FP64') {
+    if (typeof value !== 'number') return undefined;
+    return datatype === 'FP32' && Number.isFinite(value) && !Number.isFinite(Math.fround(value)) ? undefined : value;
+  }
   if (typeof value !== 'bigint' && !Number.isSafeInteger(value)) return undefined;
   const whole = BigInt(value as bigint | number); // one of the two, by the line above
   const bits = BigInt(byteSizeOf(datatype) * 8);

@@ -2,7 +2,7 @@ import { decodeAnswer, headerLengthOf, parseJson, recordOf, textOf } from './dec
 import { readEvents } from './events.ts';
 import { MillraceError } from './millrace-error.ts';
 import type { Transport } from './transport.ts';
-import type { CallOptions, InferResult, ModelType, OutputsOf } from './types.ts';
+import type { CallOptions, InferResult, ModelType, OutputName, OutputsOf } from './types.ts';
 
 export type JobState = 'queued' | 'running' | 'succeeded' | 'failed' | 'cancelled' | 'expired';
 
@@ -26,7 +26,7 @@ export interface JobStatus {
 const WAIT_SECONDS = 20;
 
 /** A job that was enqueued, by this process or another. */
-export class Job<M extends ModelType = ModelType> {
+export class Job<M extends ModelType = ModelType, O extends OutputName<M> = OutputName<M>> {
   readonly id: string;
   readonly #transport: Transport;
   readonly #path: string;
@@ -48,7 +48,7 @@ export class Job<M extends ModelType = ModelType> {
    * @throws MillraceError with what infer would have said for a job that failed, 410 for one that was cancelled, 404 for
    * one that is not kept, 0 when the time was over
    */
-  async result({ signal, timeoutMs = Infinity }: CallOptions = {}): Promise<InferResult<M>> {
+  async result({ signal, timeoutMs = Infinity }: CallOptions = {}): Promise<InferResult<M, O>> {
     const endMs = performance.now() + timeoutMs;
     for (;;) {
       const leftMs = endMs - performance.now();
@@ -59,7 +59,7 @@ export class Job<M extends ModelType = ModelType> {
       const { status, headers, body } = await this.#transport.call(call);
       if (status === 202) continue;
       const decoded = decodeAnswer(body, headerLengthOf(headers));
-      return { ...decoded, outputs: decoded.outputs as OutputsOf<M> }; // as the server's model has them
+      return { ...decoded, outputs: decoded.outputs as OutputsOf<M, O> }; // as the server's model has them
     }
   }
 
@@ -68,10 +68,11 @@ export class Job<M extends ModelType = ModelType> {
    * server closes: ask for `status` then, or follow again.
    * @throws MillraceError as `status`
    */
-  async *events({ signal, timeoutMs = DAY_MS }: CallOptions = {}): AsyncGenerator<JobStatus, void, undefined> {
+  async *events({ signal, timeoutMs = Infinity }: CallOptions = {}): AsyncGenerator<JobStatus, void, undefined> {
     const path = `${this.#path}/events`;
     const stream = await this.#transport.stream({ method: 'GET', path, signal, timeoutMs, repeatable: true });
-    for await (const data of readEvents(stream)) yield readJobStatus(parseJson(new TextEncoder().encode(data)));
+    for await (const data of readEvents(stream, SILENCE_MS))
+      yield readJobStatus(parseJson(new TextEncoder().encode(data)));
   }
 
   /** Ends the job. @throws MillraceError with status 409 when it was over before, 404 as `status` */
@@ -81,7 +82,8 @@ export class Job<M extends ModelType = ModelType> {
   }
 }
 
-const DAY_MS = 86_400_000;
+/** The server sends a comment every 15 s, so a line that is silent for longer is dead. */
+const SILENCE_MS = 45_000;
 
 export function readJobStatus(json: Readonly<Record<string, unknown>>): JobStatus {
   const { id, model, state, position, attempts, error, created_at: created, kept_until: kept } = json;

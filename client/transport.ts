@@ -39,6 +39,8 @@ const DEFAULT_TIMEOUT_MS = 60_000;
 /** Between tries where the server does not say how long; doubled each time. */
 const FIRST_WAIT_MS = 200;
 const MAX_WAIT_MS = 30_000;
+/** The longest that a timer can be set to; whoever gives more wants no limit. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Refused for load, or by something in between that lost the server: the same request may do better later. */
 const WORTH_A_RETRY = new Set([429, 502, 503]);
@@ -104,8 +106,10 @@ export class Transport {
 
   #limit({ signal, timeoutMs }: Call): { signal: AbortSignal; limitMs: number } {
     const limitMs = timeoutMs ?? this.#timeoutMs;
-    const limit = AbortSignal.timeout(limitMs);
-    return { signal: signal ? AbortSignal.any([signal, limit]) : limit, limitMs };
+    if (!(limitMs >= 0)) throw new MillraceError(`timeoutMs: expected a number from 0 up, got ${limitMs}`);
+    const signals = signal ? [signal] : [];
+    if (limitMs <= MAX_TIMER_MS) signals.push(AbortSignal.timeout(Math.ceil(limitMs)));
+    return { signal: AbortSignal.any(signals), limitMs };
   }
 
   async #fetch({ method, path, headers = {}, body }: Call, signal: AbortSignal): Promise<Response> {
@@ -132,7 +136,8 @@ function baseOf(text: string): string {
   throw new MillraceError(`url: expected an address like http://localhost:8000, got "${text}"`);
 }
 
-function isWorthARetry({ status }: MillraceError, { repeatable }: Call): boolean {
+function isWorthARetry({ status, jobState }: MillraceError, { repeatable }: Call): boolean {
+  if (jobState !== undefined) return false; // what a job ended with stays what it is
   return status === 0 ? repeatable : WORTH_A_RETRY.has(status) && (repeatable || status === 429);
 }
 
@@ -148,7 +153,8 @@ async function errorOf(response: Response): Promise<MillraceError> {
   const seconds = Number(response.headers.get('retry-after') ?? NaN);
   const retryAfterMs = seconds >= 0 ? seconds * 1000 : undefined;
   const text = said === '' ? `the server answered with status ${response.status}` : said;
-  return new MillraceError(text, response.status, { retryAfterMs });
+  const jobState = response.headers.get('millrace-job-state') ?? undefined;
+  return new MillraceError(text, response.status, { retryAfterMs, jobState });
 }
 
 async function sleep(ms: number, signal: AbortSignal): Promise<void> {

@@ -27,7 +27,9 @@ export type InputData<D extends Datatype> = D extends 'BYTES'
     ? ElementsOf[D] | readonly (bigint | number)[]
     : D extends 'BOOL'
       ? ElementsOf[D] | readonly boolean[]
-      : ElementsOf[D] | readonly number[];
+      : D extends 'FP16' | 'BF16'
+        ? ElementsOf[D]
+        : ElementsOf[D] | readonly number[];
 
 /** A tensor to send. Its shape has the batch dimension in front where the model has one, as everywhere in the protocol. */
 export interface InputTensor<D extends Datatype = Datatype> {
@@ -61,8 +63,9 @@ export type InputsOf<M extends ModelType> = {
   readonly [Name in Exclude<keyof M['inputs'], OptionalOf<M>>]: InputTensor<M['inputs'][Name]>;
 } & { readonly [Name in OptionalOf<M>]?: InputTensor<M['inputs'][Name]> };
 
-export type OutputsOf<M extends ModelType> = {
-  readonly [Name in keyof M['outputs']]: OutputTensor<M['outputs'][Name]>;
+/** The outputs that were asked for, or all of them. */
+export type OutputsOf<M extends ModelType, O extends OutputName<M> = OutputName<M>> = {
+  readonly [Name in O]: OutputTensor<M['outputs'][Name]>;
 };
 
 export type OutputName<M extends ModelType> = keyof M['outputs'] & string;
@@ -74,11 +77,11 @@ export interface CallOptions {
   readonly timeoutMs?: number;
 }
 
-export interface InferResult<M extends ModelType = ModelType> {
+export interface InferResult<M extends ModelType = ModelType, O extends OutputName<M> = OutputName<M>> {
   readonly model: string;
   /** The version that ran. */
   readonly version: string;
   readonly id: string;
-  readonly outputs: OutputsOf<M>;
+  readonly outputs: OutputsOf<M, O>;
   readonly parameters: Readonly<Record<string, unknown>>;
 }

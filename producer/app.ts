@@ -1,4 +1,5 @@
 import fastify, { type FastifyInstance } from 'fastify';
+import { registerBulkRoutes } from './facade/bulk/routes.ts';
 import type { Facade, FacadeContext } from './facade/facade-context.ts';
 import { isInfer, maxBytesOf, registerTritonHttpRoutes } from './facade/triton-http/routes.ts';
 import { requireKeys } from './http/api-keys.ts';
@@ -65,6 +66,10 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.register((scope, _options, done) => {
     acceptAnyBody(scope, admission, (request) => maxBytesOf(request, settings), isInfer);
     registerTritonHttpRoutes(scope, context, settings);
+    done();
+  });
+  app.register((scope, _options, done) => {
+    registerBulkRoutes(scope, context, settings);
     done();
   });
   for (const facade of options.facades ?? []) {

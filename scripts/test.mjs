@@ -46,6 +46,7 @@ const { status, signal } = spawnSync(
     ...chosen.flatMap((kind) => ['--project', kind]),
     '--reporter=default',
     '--reporter=json',
+    ...(chosen.includes('chaos') ? ['--reporter=./test/chaos/drill-table.ts'] : []),
     `--outputFile.json=${report}`,
     ...rest,
   ],

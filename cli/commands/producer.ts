@@ -3,6 +3,8 @@ import { registerPageRoutes } from '../../producer/dashboard/page-routes.ts';
 import { CountingDispatcher } from '../../producer/dispatch/counting-dispatcher.ts';
 import { createQueueDispatcher } from '../../producer/dispatch/queue-dispatcher.ts';
 import { RedisJobStore } from '../../producer/service/jobs/redis-job-store.ts';
+import { RedisWebhooks } from '../../producer/service/webhooks/redis-webhooks.ts';
+import { WebhookSender } from '../../producer/service/webhooks/webhook-sender.ts';
 import { RedisLimits } from '../../producer/service/limits/redis-limits.ts';
 import { registerTenantMetrics } from '../../shared/runtime/tenant-metrics.ts';
 import { registerPoolMetrics } from '../../shared/runtime/pool-metrics.ts';
@@ -17,7 +19,7 @@ import { parseMetricsConfig } from '../metrics-config.ts';
 import { preprocessorOf } from '../preprocessor-of.ts';
 import { parseCacheConfig } from '../../producer/service/cache/cache-settings.ts';
 import { addCacheMetrics, createResponseStore } from '../response-cache.ts';
-import { createProtocols, protocolRulesOf } from '../protocols.ts';
+import { createProtocols, encodeEnd, protocolRulesOf } from '../protocols.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
 
@@ -43,6 +45,16 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
   const { redis: redisUrl, maxOpenJobs: maxOpen } = settings;
   const jobStore = new RedisJobStore({ pool: queue.pool, redisUrl, maxOpen, logger });
   await jobStore.start();
+  const webhooks =
+    rules.webhooks &&
+    new RedisWebhooks({
+      redisUrl,
+      store: jobStore,
+      sender: new WebhookSender(rules.webhooks),
+      encode: encodeEnd,
+      logger,
+    });
+  await webhooks?.start();
   const limits = new RedisLimits({ redis: queue.pool.redis, link: queue.pool.link, logger });
   const preprocessor = preprocessorOf(settings, logger);
   const { httpAddress: listenAddress, dashboardToken: token } = settings;
@@ -60,7 +72,7 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
       (scope) => registerPageRoutes(scope, { dashboardPath: `${DASHBOARD_PATH}/` }),
       (scope) =>
         registerBullDashboard(scope, {
-          queues: () => queue.queues(),
+          queues: () => [...queue.queues(), ...(webhooks?.queues() ?? [])],
           basePath: DASHBOARD_PATH,
           listenAddress,
           token,
@@ -70,6 +82,7 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
   });
   let metrics: MetricsServer | undefined;
   const close = async (graceMs: number): Promise<void> => {
+    await webhooks?.close(graceMs);
     await protocols.close(graceMs);
     await dispatcher.close(graceMs);
     await preprocessor.close();

@@ -17,6 +17,7 @@ import { addCacheMetrics, createResponseStore, warnWithoutCache } from '../respo
 import { createProtocols, protocolRulesOf } from '../protocols.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
+import { watchGpus } from '../watch-gpus.ts';
 
 /** `millrace serve`: facades and engine in one process. Returns when everything is ready. */
 export async function serve(settings: Settings<'serve'>): Promise<void> {
@@ -40,16 +41,19 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
     facades: [(scope) => registerPageRoutes(scope)],
   });
   let metrics: MetricsServer | undefined;
+  let closeGpus: (() => void) | undefined;
   const close = async (graceMs: number): Promise<void> => {
     await protocols.close(graceMs);
     await engine.close(graceMs);
     pool.close();
     await preprocessor.close();
+    closeGpus?.();
     await metrics?.close();
     await responseStore?.close();
   };
   const { url, grpcAddress } = await closeOnFailure(close, async () => {
     const registry = createMetricsRegistry(engine, metricsOptions);
+    closeGpus = watchGpus(settings.gpuDir, registry, logger);
     if (responseStore) addCacheMetrics(registry, responseStore, engine);
     registerTrafficMetrics(registry, protocols.traffic);
     if (protocols.tenants) registerTenantMetrics(registry, protocols.tenants);

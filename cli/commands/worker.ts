@@ -12,6 +12,7 @@ import { loggerOf } from '../logger.ts';
 import { parseMetricsConfig } from '../metrics-config.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
+import { watchGpus } from '../watch-gpus.ts';
 
 const JOINING = { ok: false, reason: 'the worker has not joined the pool yet' } as const;
 
@@ -23,28 +24,29 @@ export async function worker(settings: Settings<'worker'>): Promise<void> {
   const engine = await loadEngine(settings, logger, true);
   let metrics: MetricsServer | undefined;
   let consumer: Consumer | undefined;
-  let leave: ((reason: string) => void) | undefined;
-  let drained = false;
+  let closeGpus: (() => void) | undefined;
+  const drain = new AbortController();
   const close = async (graceMs: number): Promise<void> => {
     await consumer?.close(graceMs);
     await engine.close(graceMs);
+    closeGpus?.();
     await metrics?.close();
   };
-  const onDrain = (): void => {
-    drained = true;
-    leave?.('drained');
-  };
+  const onDrain = () => drain.abort();
   const joined = await closeOnFailure(close, async () => {
     const ready = () => consumer?.ready() ?? JOINING;
-    metrics = await listenMetrics(settings, createMetricsRegistry(engine, metricsOptions), logger, ready);
+    const registry = createMetricsRegistry(engine, metricsOptions);
+    closeGpus = watchGpus(settings.gpuDir, registry, logger);
+    metrics = await listenMetrics(settings, registry, logger, ready);
     const retentionMs = settings.modelRetentionSecs * 1000;
     const poolEngine = poolEngineOf(engine);
     consumer = await createConsumer({ redisUrl: settings.redis, engine: poolEngine, logger, retentionMs, onDrain });
     return consumer;
   });
   const { workerId } = joined;
-  leave = closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
-  if (drained) leave('drained');
+  const leave = closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
+  if (drain.signal.aborted) leave('drained');
+  drain.signal.addEventListener('abort', () => leave('drained'));
   if (idleMs !== undefined) leaveWhenIdle({ consumer: joined, idleMs, leave, logger });
   await printStarted({
     command: `worker ${workerId}`,

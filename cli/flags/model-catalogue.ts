@@ -7,6 +7,7 @@ export const MODEL_FLAGS = {
   modelRepository: FLAGS.modelRepository,
   modelConfigName: FLAGS.modelConfigName,
   onnxruntimeApi: FLAGS.onnxruntimeApi,
+  gpuDir: FLAGS.gpuDir,
   targetRepository: {
     name: 'model-repository',
     type: 'string',
@@ -137,8 +138,8 @@ const SERVER = ['url', 'header', 'timeoutSecs', 'json'] as const;
 
 /** Which options each command takes, in the order of its `--help`. */
 export const MODEL_COMMAND_FLAGS = {
-  check: ['modelRepository', 'modelConfigName', 'noRun', 'onnxruntimeApi', 'json'],
-  explain: ['modelRepository', 'modelConfigName', 'onnxruntimeApi', 'json'],
+  check: ['modelRepository', 'modelConfigName', 'noRun', 'onnxruntimeApi', 'gpuDir', 'json'],
+  explain: ['modelRepository', 'modelConfigName', 'onnxruntimeApi', 'gpuDir', 'json'],
   init: ['name', 'targetRepository', 'link', 'json'],
   list: [...SERVER],
   load: ['config', ...SERVER],

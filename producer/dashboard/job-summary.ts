@@ -19,6 +19,7 @@ const SHOWN_FIELDS = new Set([
   'priority',
   'deadlineMs',
   'outputs',
+  'to',
   'name',
   'datatype',
   'shape',

@@ -4,6 +4,16 @@ import type { HttpSettings } from './http-settings.ts';
 
 const CONTENT_TYPE = /^\s*[\w!#$%&'*+.^|~-]+\/[\w!#$%&'*+.^|~-]+\s*(?:;|$)/;
 
+/** Stands on answers whose requests may take as long as both sides make progress. */
+const TAKES_TIME = Symbol('takes time');
+
+type MarkedResponse = http.ServerResponse & { [TAKES_TIME]?: true };
+
+/** Frees a request from the time in which it must be complete: whoever reads it looks after that. */
+export function takeTime(response: http.ServerResponse): void {
+  (response as MarkedResponse)[TAKES_TIME] = true;
+}
+
 export interface HttpServer {
   readonly server: http.Server;
   /** From now on new requests get 503, and connections close after the answer that they wait for. */
@@ -69,7 +79,8 @@ function refuse(response: http.ServerResponse): void {
 /** Answers what is not HTTP, or took too long to become it, on the bare socket. */
 export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   // Node keeps the answer under way there, and looks at it for the same reason: text written now would become part of it.
-  const { _httpMessage: response } = socket as Socket & { _httpMessage?: http.ServerResponse | null };
+  const { _httpMessage: response } = socket as Socket & { _httpMessage?: MarkedResponse | null };
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && response?.[TAKES_TIME] === true) return;
   if (!socket.writable || error.code === 'ECONNRESET' || response?.headersSent === true) {
     socket.destroy();
     return;

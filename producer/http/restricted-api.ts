@@ -33,6 +33,7 @@ const MODEL_CALLS: Readonly<Record<string, ApiCategory>> = {
   config: 'model-config',
   infer: 'inference',
   jobs: 'inference',
+  bulk: 'inference',
   generate: 'inference',
   generate_stream: 'inference',
   stats: 'statistics',

@@ -2,7 +2,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Services } from '../service/services.ts';
 
 /** Routes that run the model that their path names. */
-const RUNS_A_MODEL = /^\/(v2\/models\/:model(\/versions\/[^/]+)?\/(infer|jobs|generate|generate_stream)|models\/:model)/;
+const RUNS_A_MODEL =
+  /^\/(v2\/models\/:model(\/versions\/[^/]+)?\/(infer|jobs|bulk|generate|generate_stream)|models\/:model)/;
 
 /**
  * Has the model of a request loaded before its handler looks it up, where models are loaded on demand. Like the guards of

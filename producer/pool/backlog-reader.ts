@@ -68,7 +68,7 @@ async function readCounts(redis: Redis, queues: readonly ReadQueue[], nowMs: num
     pipeline.zcard(`${key}:prioritized`);
     pipeline.llen(`${key}:active`);
     // Only workers make a delayed job a waiting one.
-    pipeline.zcount(`${key}:delayed`, "-inf", String((nowMs + 1) * DELAYED_SCORE));
+    pipeline.zcount(`${key}:delayed`, '-inf', String((nowMs + 1) * DELAYED_SCORE));
   }
   const results = valuesOf(await pipeline.exec());
   return queues.map((queue, index) => {

@@ -122,9 +122,7 @@ export class PoolMonitor implements Pool {
         readBacklogs(redis, queues, Date.now()),
       ]);
       this.#pulses = pulses;
-      this.#conclude(
-        catalog.names().map((name) => this.#see(name, backlogs.get(name), speeds[encodeModelName(name)])),
-      );
+      this.#conclude(catalog.names().map((name) => this.#see(name, backlogs.get(name), speeds[encodeModelName(name)])));
     } catch (error) {
       logger.debug({ error: String(error) }, 'pool not looked at');
     } finally {
@@ -137,7 +135,9 @@ export class PoolMonitor implements Pool {
     const { redis, link, catalog } = this.#options;
     const since = Math.round(link.now() - FORGET_QUEUES_MS);
     const ofVersions = await redis.zrangebyscore(VERSION_QUEUES_KEY, since, '+inf');
-    const queues = catalog.names().map((model) => ({ model, name: queueName(model), batched: isBatched(catalog, model) }));
+    const queues = catalog
+      .names()
+      .map((model) => ({ model, name: queueName(model), batched: isBatched(catalog, model) }));
     const byName = new Map(queues.map((queue) => [queue.name, queue]));
     for (const name of ofVersions) {
       const queue = byName.get(name.slice(0, Math.max(0, name.lastIndexOf('@'))));

@@ -14,6 +14,7 @@ import { MemoryLimits } from './limits/memory-limits.ts';
 import { DEFAULT_LOG_VALUES, LogSettings } from './log-settings.ts';
 import { Pace } from './pace.ts';
 import { SharedMemory } from './shared-memory.ts';
+import { WebhookPolicy, type WebhookSettings } from './webhooks/webhook-policy.ts';
 import type { Tenants } from './tenants/tenants.ts';
 import { MemoryTrafficStore } from './traffic/memory-traffic-store.ts';
 import { Traffic } from './traffic/traffic.ts';
@@ -102,6 +103,8 @@ export interface ServicesOptions {
   readonly limits?: SharedLimits | undefined;
   /** Who may send requests; unless given everybody may, without a key. */
   readonly tenants?: Tenants | undefined;
+  /** Switched off unless given. Whoever made the services sends them. */
+  readonly webhooks?: WebhookSettings | undefined;
   readonly clock?: Clock;
 }
 
@@ -129,7 +132,7 @@ export function createServices(options: ServicesOptions): Services {
     control: dispatcher.control,
     wake: (model) => withinMs(dispatcher.wake(model), settings.requestTimeoutMs, clock),
     infer: createService(parts),
-    jobs: new Jobs({ store: jobStore, catalog, traffic, clock }),
+    jobs: new Jobs({ store: jobStore, catalog, traffic, webhooks: new WebhookPolicy(options.webhooks), clock }),
     traffic,
     trafficControl: createTrafficControl(traffic, trafficStore, catalog),
     ready: () => dispatcher.ready(),

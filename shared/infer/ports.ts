@@ -17,7 +17,10 @@ export interface ModelState {
   readonly version?: string;
   /** UNKNOWN for a folder that nobody has asked to load yet. */
   readonly state: 'READY' | 'UNAVAILABLE' | 'LOADING' | 'UNLOADING' | 'UNKNOWN';
-  /** Why it is not READY; for a READY one why its last reload failed, '' when none did. */
+  /**
+   * Why it is not READY; for a READY one why its last reload failed, or what of it runs on the CPU where a GPU was meant;
+   * '' without either.
+   */
   readonly reason: string;
   /** How long the load of a READY version took. */
   readonly loadSeconds?: number;

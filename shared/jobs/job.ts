@@ -21,6 +21,21 @@ export function isOver(state: JobState): boolean {
   return state !== 'queued' && state !== 'running';
 }
 
+export const WEBHOOK_STATES = ['pending', 'delivered', 'failed'] as const;
+export type WebhookState = (typeof WEBHOOK_STATES)[number];
+
+/** How far the message about a job's end is: pending until it is delivered, or until nobody tries any more. */
+export interface WebhookProgress {
+  readonly state: WebhookState;
+  /** Tries that were made. */
+  readonly attempts: number;
+}
+
+/** Who is told of the end of a job. */
+export interface JobWebhook extends WebhookProgress {
+  readonly url: string;
+}
+
 /** What is kept of a job beside its tensors and its answer. Times are Unix times in ms, on Redis' clock in a pool. */
 export interface JobRecord {
   readonly id: string;
@@ -46,6 +61,10 @@ export interface JobRecord {
   readonly error: InferError | undefined;
   /** How the answer is to be written, in words of the facade that took the request. */
   readonly answer: string;
+  /** Undefined when nobody is told of its end. */
+  readonly webhook: JobWebhook | undefined;
+  /** Whose job it is; '' where requests need no key. */
+  readonly tenant: string;
 }
 
 const ID = /^j[0-9a-z]{9}[A-Za-z0-9_-]{16}$/;
@@ -96,7 +115,16 @@ export function decodeJobRecord(id: string, fields: Readonly<Record<string, stri
     maxAttempts: numberOf(fields.attempts) ?? 1,
     error: isErrorCode(code) ? new InferError(code, fields.message ?? '') : undefined,
     answer: fields.answer ?? '',
+    webhook: decodeWebhook(fields),
+    tenant: fields.tenant ?? '',
   };
+}
+
+function decodeWebhook(fields: Readonly<Record<string, string>>): JobWebhook | undefined {
+  const { webhook: url, 'webhook-state': given, 'webhook-attempts': attempts } = fields;
+  if (url === undefined) return undefined;
+  const state = WEBHOOK_STATES.find((known) => known === given) ?? 'pending';
+  return { url, state, attempts: numberOf(attempts) ?? 0 };
 }
 
 function numberOf(text: string | undefined): number | undefined {

@@ -1,6 +1,7 @@
 import { InferError } from '../errors.ts';
 import type { ModelConfig } from '../proto/generated/model_config_pb.ts';
 import { type Graph, completeModelConfig, DEFAULT_MAX_BATCH_SIZE } from './complete-config.ts';
+import { type Devices, NO_GPUS } from './devices.ts';
 import { completeEnsembleConfig } from './ensemble-complete.ts';
 import { parseEnsembleGraph } from './ensemble-graph.ts';
 import { findMemberMisfits } from './ensemble-members.ts';
@@ -14,8 +15,8 @@ import { verifyModelConfig } from './verify-config.ts';
  * session, fields that are not supported. The backend has been resolved.
  * @throws InferError INVALID_ARGUMENT that names the model and every problem.
  */
-export function assertLoadable(config: ModelConfig): void {
-  assertNoProblems(config.name, validateBeforeLoad(normaliseModelConfig(config)));
+export function assertLoadable(config: ModelConfig, devices: Devices = NO_GPUS): void {
+  assertNoProblems(config.name, validateBeforeLoad(normaliseModelConfig(config, devices), devices));
 }
 
 /**
@@ -23,6 +24,7 @@ export function assertLoadable(config: ModelConfig): void {
  * written down, checked on its own and against the file. Returns a new config.
  * @param autoComplete whether the file may fill in what the config leaves out; if not, the config has to say it all
  * @param defaultMaxBatchSize what completion sets for a model that can batch; 0 leaves batching off
+ * @param devices what it may run on beside the CPU
  * @throws InferError INVALID_ARGUMENT that names the model and every problem.
  */
 export function prepareModelConfig(
@@ -30,11 +32,12 @@ export function prepareModelConfig(
   graph: Graph,
   autoComplete = true,
   defaultMaxBatchSize = DEFAULT_MAX_BATCH_SIZE,
+  devices: Devices = NO_GPUS,
 ): ModelConfig {
   if (!autoComplete) assertNoProblems(config.name, whatIsLeftOut(config));
   const completed = autoComplete ? completeModelConfig(config, graph, defaultMaxBatchSize) : config;
-  const prepared = normaliseModelConfig(completed);
-  assertNoProblems(prepared.name, validateModelConfig(prepared));
+  const prepared = normaliseModelConfig(completed, devices);
+  assertNoProblems(prepared.name, validateModelConfig(prepared, devices));
   assertNoProblems(prepared.name, verifyModelConfig(prepared, graph));
   return prepared;
 }

@@ -7,6 +7,8 @@ import {
   ModelOptimizationPolicy_ModelPriority,
   type ModelSequenceBatching_State,
 } from '../proto/generated/model_config_pb.ts';
+import { type Devices, NO_GPUS } from './devices.ts';
+import { findGpuOnlyProblems, findGpuOptionProblems, gpuOptionsOf } from './gpu-options.ts';
 import { sequenceBatchingOf } from './sequence-tensors.ts';
 
 interface UnsupportedField {
@@ -45,11 +47,6 @@ const UNSUPPORTED: readonly UnsupportedField[] = [
   { field: 'batch_input', why: PAD_INSTEAD, usedBy: (c) => when(c.batchInput.length > 0) },
   { field: 'batch_output', why: PAD_INSTEAD, usedBy: (c) => when(c.batchOutput.length > 0) },
   {
-    field: 'kind: KIND_GPU',
-    why: 'models run on the CPU here; set kind: KIND_CPU, or leave kind and gpus out',
-    usedBy: (c) => groups(c, (group) => group.kind === Kind.GPU),
-  },
-  {
     field: 'kind: KIND_MODEL',
     why: 'an ONNX model does not place itself; set kind: KIND_CPU, or leave it out',
     usedBy: (c) => groups(c, (group) => group.kind === Kind.MODEL),
@@ -73,7 +70,7 @@ const UNSUPPORTED: readonly UnsupportedField[] = [
   {
     field: 'optimization.execution_accelerators.gpu_execution_accelerator',
     why: NO_GPU,
-    usedBy: (c) => when(c.optimization?.executionAccelerators?.gpuExecutionAccelerator.length),
+    usedBy: (c) => when(!runsOnGpu(c) && c.optimization?.executionAccelerators?.gpuExecutionAccelerator.length),
   },
   {
     field: 'optimization.execution_accelerators.cpu_execution_accelerator',
@@ -108,14 +105,27 @@ const UNSUPPORTED: readonly UnsupportedField[] = [
 ];
 
 /** One text for each field of the config that this server would have to ignore. */
-export function findUnsupportedFields(config: ModelConfig): string[] {
-  const problems: string[] = [];
+export function findUnsupportedFields(config: ModelConfig, devices: Devices = NO_GPUS): string[] {
+  const problems = devices.gpus.length > 0 ? [] : gpuKinds(config, devices);
+  problems.push(...findGpuOnlyProblems(config, devices), ...(runsOnGpu(config) ? findGpuOptionProblems(config) : []));
   for (const { field, why, usedBy } of UNSUPPORTED) {
     for (const where of usedBy(config)) {
       problems.push(`${where === '' ? '' : `${where}: `}${field} is not supported: ${why}`);
     }
   }
   return problems;
+}
+
+/** KIND_GPU where no GPU works. */
+function gpuKinds(config: ModelConfig, { installed, reason }: Devices): string[] {
+  const instead = 'set kind: KIND_CPU, or leave kind and gpus out';
+  const why = installed ? reason : `models run on the CPU here, as ${reason}`;
+  const used = groups(config, (group) => group.kind === Kind.GPU);
+  return used.map((where) => `${where}: kind: KIND_GPU is not supported: ${why}; ${instead}`);
+}
+
+function runsOnGpu(config: ModelConfig): boolean {
+  return gpuOptionsOf(config) !== undefined;
 }
 
 function when(used: boolean | number | bigint | undefined): readonly string[] {

@@ -9,6 +9,7 @@ import {
 } from '../proto/generated/model_config_pb.ts';
 import { findTrafficProblems } from '../traffic/traffic-config.ts';
 import { findBatchParameterProblems, findBatchSettingProblems } from './batch-parameters.ts';
+import { type Devices, NO_GPUS } from './devices.ts';
 import { canReshape, formatDims, problemOfDims } from './dims.ts';
 import { isEnsemble } from './ensemble-graph.ts';
 import { findEnsembleProblems } from './ensemble-problems.ts';
@@ -25,7 +26,7 @@ import { findUnsupportedFields } from './unsupported-fields.ts';
 import { findWarmupProblems } from './warmup-problems.ts';
 
 /** What is wrong with a normalised config whatever the model file may hold: all that can be told before it is opened. */
-export function validateBeforeLoad(config: ModelConfig): string[] {
+export function validateBeforeLoad(config: ModelConfig, devices: Devices = NO_GPUS): string[] {
   const problems = findUnknownEnums(config);
   checkFilename(problems, 'default_model_filename', config.defaultModelFilename);
   for (const output of config.output) {
@@ -44,20 +45,20 @@ export function validateBeforeLoad(config: ModelConfig): string[] {
     checkFilename(problems, 'model_operations.op_library_filename', name);
     if (name === '') problems.push('model_operations.op_library_filename: expected the name of a file, got ""');
   }
-  problems.push(...findInstanceGroupProblems(config), ...findMetricProblems(config));
+  problems.push(...findInstanceGroupProblems(config, devices), ...findMetricProblems(config));
   problems.push(...(isEnsemble(config) ? findEnsembleProblems(config) : validateOrtOptions(config)));
   if (config.responseCache?.enable && config.modelTransactionPolicy?.decoupled) {
     problems.push('response_cache does not go with model_transaction_policy.decoupled');
   }
   problems.push(...findTrafficProblems(config), ...findBatchParameterProblems(config));
   problems.push(...findQueueParameterProblems(config));
-  problems.push(...findUnsupportedFields(config));
+  problems.push(...findUnsupportedFields(config, devices));
   return problems;
 }
 
 /** Problems of a completed and normalised config on its own, one text each; none means that it can be trusted. */
-export function validateModelConfig(config: ModelConfig): string[] {
-  const problems = validateBeforeLoad(config);
+export function validateModelConfig(config: ModelConfig, devices: Devices = NO_GPUS): string[] {
+  const problems = validateBeforeLoad(config, devices);
   if (config.maxBatchSize < 0) problems.push(`max_batch_size: expected 0 or more, got ${config.maxBatchSize}`);
   checkTensors(problems, 'input', config.input);
   checkTensors(problems, 'output', config.output);

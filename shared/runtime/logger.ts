@@ -16,12 +16,14 @@ export interface SwitchableLogger extends Logger {
   writeOnly(kinds: LogKinds): void;
 }
 
-/** JSON lines on stderr; stdout belongs to what a person asked for. */
+/** Bytes of lines that are kept while they cannot be written; later ones are dropped. */
+const MAX_UNWRITTEN_BYTES = 1024 * 1024;
+
+/** JSON lines on stderr; stdout belongs to what a person asked for. A disk that is full costs lines, not the process. */
 export function createLogger(initial: LogKinds): SwitchableLogger {
-  const lines = pino(
-    { level: 'debug', base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination({ dest: 2, sync: true }),
-  );
+  const destination = pino.destination({ dest: 2, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
+  destination.on('error', () => undefined); // there is nowhere to tell it
+  const lines = pino({ level: 'debug', base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
   let writes = initial;
   return {
     writeOnly(kinds) {

@@ -1,19 +1,45 @@
 import type { Redis } from 'ioredis';
 import { InferError } from '../errors.ts';
+import { QUEUE_PREFIX } from '../wire/names.ts';
 import { addressOf } from './redis.ts';
 
 /** ZMSCORE and LMOVE came with 6.2. */
 const MINIMUM_VERSION = [6, 2] as const;
 
 /**
- * Refuses a Redis on which jobs would be lost: too old, or one that evicts keys when it is full. Measured with
- * allkeys-lru: 60 of 300 jobs ever ran and nobody got an error.
- * @throws InferError INVALID_ARGUMENT with the command that puts it right.
+ * Refuses a Redis on which jobs would be lost: too old, or one that evicts keys when it is full (measured with
+ * allkeys-lru: 60 of 300 jobs ever ran and nobody got an error); and one that takes no writes, such as a replica.
+ * @throws InferError INVALID_ARGUMENT with what puts it right; UNAVAILABLE for writes that are refused, which may pass.
  */
 export async function assertUsableRedis(redis: Redis): Promise<void> {
   const info = parseInfo(await redis.info());
   assertVersion(info);
   assertNoEviction(info, addressOf(redis));
+  const refusal = await findWriteRefusal(redis);
+  if (refusal === undefined) return;
+  const address = addressOf(redis);
+  if (!refusal.startsWith('MOVED')) {
+    throw new InferError('UNAVAILABLE', `Redis at ${address} takes no writes: ${refusal}`);
+  }
+  throw new InferError(
+    'INVALID_ARGUMENT',
+    `Redis at ${address} is a node of a cluster: expected redis-cluster://host:port as the address, got redis://`,
+  );
+}
+
+/**
+ * Why Redis takes no writes now, in its own words; undefined when it does. One command that removes nothing stands for all:
+ * replicas, clusters that are down, disks that are full and users without rights refuse it as they refuse any other.
+ * @throws what breaks before Redis has answered
+ */
+export async function findWriteRefusal(redis: Redis): Promise<string | undefined> {
+  try {
+    await redis.del(`${QUEUE_PREFIX}.probe`);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'ReplyError') throw error;
+    return error.message;
+  }
 }
 
 function assertVersion(info: ReadonlyMap<string, string>): void {

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { InferError } from '../errors.ts';
 import type { Logger } from './logger.ts';
-import { parseInfo } from './redis-checks.ts';
+import { findWriteRefusal, parseInfo } from './redis-checks.ts';
 
 /**
  * Watches one connection and answers two questions at any moment without asking Redis: can it carry something now, and
@@ -21,6 +21,7 @@ export type LinkState =
 const GRACE_MS = 500;
 const PROBE_INTERVAL_MS = 1000;
 const PROBE_TIMEOUT_MS = 2000;
+const TICK_MS = PROBE_INTERVAL_MS / 4;
 const PROBE_ATTEMPTS = 3;
 /** Above this part of maxmemory nothing new goes in, so that answers and BullMQ's scripts still find room. */
 const FULL_ABOVE = 0.9;
@@ -34,10 +35,13 @@ export class RedisLink {
   /** Redis' time minus this process' `performance.now()`, in ms. */
   #offsetMs = 0;
   #storageFull = false;
+  /** Why Redis takes no writes, in its own words; '' while it does. */
+  #refusal = '';
   #runId = '';
   #timer: NodeJS.Timeout | undefined;
   #probing = false;
   #probeStartedMs = 0;
+  #tickedMs = 0;
   #closed = false;
 
   constructor(redis: Redis, logger: Logger) {
@@ -50,7 +54,8 @@ export class RedisLink {
     this.#redis.on('ready', this.#onReady);
     this.#redis.on('close', this.#onClose);
     await this.#probe();
-    this.#timer = setInterval(() => this.#tick(), PROBE_INTERVAL_MS / 4);
+    this.#tickedMs = performance.now();
+    this.#timer = setInterval(() => this.#tick(), TICK_MS);
     this.#timer.unref();
   }
 
@@ -62,6 +67,7 @@ export class RedisLink {
   fault(): string | undefined {
     if (this.#state.kind === 'down') return `the queue is not reachable: ${this.#state.reason}`;
     if (this.#storageFull) return 'queue storage full';
+    if (this.#refusal !== '') return `the queue takes nothing: ${this.#refusal}`;
     return undefined;
   }
 
@@ -117,6 +123,10 @@ export class RedisLink {
 
   #tick(): void {
     const now = performance.now();
+    // While this process stood still or got no processor, an answer may have come that it has not read yet: the clock of
+    // the probe stood still as well.
+    if (this.#probing) this.#probeStartedMs += Math.max(0, now - this.#tickedMs - 2 * TICK_MS);
+    this.#tickedMs = now;
     if (this.#state.kind === 'interrupted' && now - this.#state.sinceMs > GRACE_MS) {
       this.#setState({ kind: 'down', reason: 'Redis does not accept connections' });
     }
@@ -148,13 +158,22 @@ export class RedisLink {
     }
   }
 
-  /** Asks for time and memory; returns the round trip in ms. */
+  /** Asks for time, memory and whether writes are taken; returns the round trip in ms. */
   async #measure(): Promise<number> {
     const sentMs = performance.now();
-    const [[seconds = 0, micros = 0], memory] = await Promise.all([this.#redis.time(), this.#redis.info('memory')]);
+    const [[seconds = 0, micros = 0], memory, refusal = ''] = await Promise.all([
+      this.#redis.time(),
+      this.#redis.info('memory'),
+      findWriteRefusal(this.#redis),
+    ]);
     const receivedMs = performance.now();
     this.#offsetMs = seconds * 1000 + micros / 1000 - (sentMs + receivedMs) / 2;
     this.#storageFull = isFull(parseInfo(memory));
+    if (refusal !== this.#refusal) {
+      if (refusal === '') this.#logger.info({}, 'redis takes writes again');
+      else this.#logger.warn({ reason: refusal }, 'redis takes no writes');
+      this.#refusal = refusal;
+    }
     return receivedMs - sentMs;
   }
 

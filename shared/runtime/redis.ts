@@ -2,9 +2,10 @@ import type { Socket } from 'node:net';
 import { Redis } from 'ioredis';
 import { InferError } from '../errors.ts';
 import type { Logger } from './logger.ts';
+import { redisOptionsOf } from './redis-address.ts';
 
 export interface RedisConnectionOptions {
-  /** redis:// or rediss:// with everything that belongs to it: user, password, host, port, database. */
+  /** The address with everything that belongs to it, in one of the forms of `redisOptionsOf`. */
   readonly url: string;
   /** Shown by CLIENT LIST. */
   readonly name: string;
@@ -18,20 +19,25 @@ export interface RedisConnectionOptions {
 
 const CONNECT_TIMEOUT_MS = 5000;
 
+/** How a server says that it is not, or no longer, the one that takes our writes. */
+const WRONG_SERVER = /^(?:READONLY|MOVED|CLUSTERDOWN|MASTERDOWN)\b/;
+const LEAVE_EVERY_MS = 1000;
+
 /**
  * A client that connects on `connect()` or the first command and from then on reconnects for ever, quickly: BullMQ's own
  * strategy waits a second and more, which is what requests then wait too. Commands in flight when a connection breaks
  * are sent again, so they must be harmless twice; whoever must not wait for Redis asks its RedisLink first.
  */
 export function createRedis(options: RedisConnectionOptions): Redis {
-  assertRedisUrl(options.url);
-  const redis = new Redis(options.url, {
+  const redis = new Redis({
+    ...redisOptionsOf(options.url),
     connectionName: options.name,
     lazyConnect: true,
     retryStrategy: (attempt) => Math.min(50 * attempt, 500),
     maxRetriesPerRequest: null,
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: options.silenceMs,
+    reconnectOnError: leaveWrongServer(),
   });
   // Without a listener ioredis prints to the console. One line an outage, not one an attempt.
   let lastMessage = '';
@@ -45,6 +51,22 @@ export function createRedis(options: RedisConnectionOptions): Redis {
   });
   redis.on('connect', () => joinWrites(redis.stream));
   return redis;
+}
+
+/**
+ * A connection to a server that has become a replica, or has given away our keys, would stay there for ever. So it is made
+ * anew, which finds the right one by the sentinels, the cluster or the name; the command is sent again there. While
+ * there is no right one this happens once a second, and in between the error goes to whoever asked.
+ */
+export function leaveWrongServer(): (error: Error) => false | 2 {
+  let leftMs = -Infinity;
+  return (error) => {
+    if (!WRONG_SERVER.test(error.message)) return false;
+    const nowMs = performance.now();
+    if (nowMs - leftMs < LEAVE_EVERY_MS) return false;
+    leftMs = nowMs;
+    return 2;
+  };
 }
 
 /**
@@ -103,16 +125,8 @@ export async function closeRedis(redis: Redis, timeoutMs = 1000): Promise<void> 
 
 /** Host and port, for messages; never the password. */
 export function addressOf(redis: Redis): string {
+  const { sentinels, name = '' } = redis.options;
+  if (sentinels) return `${name} of ${sentinels.map(({ host, port }) => `${host}:${port}`).join(', ')}`;
   const { host = 'localhost', port = 6379 } = redis.options;
   return `${host}:${port}`;
-}
-
-function assertRedisUrl(url: string): void {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (!parsed || (parsed.protocol !== 'redis:' && parsed.protocol !== 'rediss:') || parsed.hostname === '') {
-    throw new InferError(
-      'INVALID_ARGUMENT',
-      'the Redis address must look like redis://[user:password@]host[:port][/database], or rediss:// for TLS',
-    );
-  }
 }

@@ -40,6 +40,12 @@ export const JOBS_OPEN_KEY = `${QUEUE_PREFIX}.jobs-open`;
 /** A stream with an entry for each change of state of a job, for all who wait for one. */
 export const JOBS_EVENTS_KEY = `${QUEUE_PREFIX}.jobs-events`;
 
+/** Jobs that are over and whose webhooks are not in their queue yet: a hash from job id to the record as JSON. */
+export const WEBHOOKS_KEY = `${QUEUE_PREFIX}.webhooks`;
+
+/** The BullMQ queue of webhooks, whose name can be no model's. */
+export const WEBHOOK_QUEUE = '@webhooks';
+
 /** What all producers have in hand together, where that is limited: a hash of counts. */
 export const LIMITS_KEY = `${QUEUE_PREFIX}.limits`;
 
@@ -170,6 +176,11 @@ export function limitsOfProducerKey(producer: string): string {
 /** The record of one job of the Jobs API: a hash. */
 export function jobRecordKey(id: string): string {
   return `${QUEUE_PREFIX}.job:${id}`;
+}
+
+/** The jobs of one tenant that are not over: a sorted set of job ids by deadline (Redis' ms). */
+export function jobsOpenKeyOf(tenant: string): string {
+  return `${JOBS_OPEN_KEY}:${tenant}`;
 }
 
 /** Its answer, a reply frame. */

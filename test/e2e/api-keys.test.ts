@@ -107,7 +107,11 @@ test('millrace api-key makes a key and the entry that opens to it', async () => 
 test('a file that is wrong at start is one clear line', async () => {
   const wrong = join(folder, 'wrong.json');
   await writeFile(wrong, '{"tenants": [\n  {"name": "a",}\n]}');
-  const { code, stderr } = await runMillrace(['serve', `--model-repository=${folder}/models`, `--api-keys-file=${wrong}`]);
+  const { code, stderr } = await runMillrace([
+    'serve',
+    `--model-repository=${folder}/models`,
+    `--api-keys-file=${wrong}`,
+  ]);
   expect(code).toBe(2);
   expect(stderr).toBe('millrace: --api-keys-file: it is not JSON from line 2, column 16 on\n');
 });

@@ -50,6 +50,7 @@ describe.each(['serve', 'pool'] as const)('the client, with %s,', (serving) => {
     expect([version, id]).toEqual(['2', 'a']);
     expectTypeOf(outputs.y.data).toEqualTypeOf<Float32Array>();
     const old = await client.infer('add', { x: { shape: [1, 2], data: [1, 2] } }, { version: '1', outputs: ['y'] });
+    expectTypeOf(old.outputs).toHaveProperty('y');
     expect(old.outputs.y.data).toEqual(new Float32Array([2, 3]));
   });
 
@@ -92,7 +93,9 @@ describe.each(['serve', 'pool'] as const)('the client, with %s,', (serving) => {
     const states: string[] = [];
     for await (const { state } of job.events()) states.push(state);
     expect(states.at(-1)).toBe('succeeded');
-    const { outputs } = await new Millrace<Models>({ url: server.url }).job<'add'>(job.id).result();
+    const { outputs } = await new Millrace<Models>({ url: server.url })
+      .job<'add'>(job.id)
+      .result({ timeoutMs: 5000.5 });
     expect(outputs.y.data).toEqual(new Float32Array([7, 8]));
     expect(await job.status()).toMatchObject({ id: job.id, model: 'add', state: 'succeeded', attempts: { made: 1 } });
     await expect(job.cancel()).rejects.toMatchObject({ status: 409 });
@@ -121,12 +124,16 @@ describe.each(['serve', 'pool'] as const)('the client, with %s,', (serving) => {
 import { Millrace } from ${entry};
 import type { Models } from './${serving}.ts';
 const client = new Millrace<Models>({ url: '' });
+const a = { shape: [1, 1], data: [1] };
 export const run = async (): Promise<Float32Array> => (${call}).outputs.y.data;\n`;
     const good = join(folder, `${serving}-good.ts`);
     const bad = join(folder, `${serving}-bad.ts`);
-    await writeFile(good, use("await client.infer('add', { x: { shape: [1, 2], data: [1, 2] } })"));
+    const cut = join(folder, `${serving}-cut.ts`);
+    await writeFile(good, use("await client.infer('add', { x: a })"));
     await writeFile(bad, use("await client.infer('add', { z: { shape: [1, 2], data: ['a'] } })"));
+    await writeFile(cut, use("await client.infer('two_in', { a, b: a }, { outputs: [] as never[] })"));
     expect(await compile(good)).toBe('');
+    expect(await compile(cut)).toMatch(/'y' does not exist/);
     expect(await compile(bad)).toMatch(/'z' does not exist/);
   });
 });
@@ -165,6 +172,14 @@ describe('a server that is busy', () => {
     server.close();
   });
 
+  test('gets no second request for a job that is over, whatever it ended with', async () => {
+    const server = await busyServer(9, 503, { 'millrace-job-state': 'failed' });
+    const call = new Millrace({ url: server.url }).job('j').result();
+    await expect(call).rejects.toMatchObject({ status: 503, jobState: 'failed', message: 'busy' });
+    expect(server.requests()).toBe(1);
+    server.close();
+  });
+
   test('is left alone when that would be too late, and when retries is 0', async () => {
     const server = await busyServer(9, 429, { 'retry-after': '60' });
     const late = new Millrace({ url: server.url, timeoutMs: 1000 }).infer('m', {});
@@ -185,6 +200,13 @@ describe('a server that is busy', () => {
 
 test.each(['ftp://x', 'http://', 'localhost:99999'])('an address like %s is refused at once', (url) => {
   expect(() => new Millrace({ url })).toThrow('url: expected an address like http://localhost:8000');
+});
+
+test('a time limit of any size is one, and what is none is refused', async () => {
+  const client = new Millrace({ url: 'http://127.0.0.1:9', retries: 0 });
+  await expect(client.ready(undefined, { timeoutMs: Infinity })).rejects.toThrow(/no answer from/);
+  await expect(client.ready(undefined, { timeoutMs: 0.5 })).rejects.toThrow(/no answer/);
+  await expect(client.ready(undefined, { timeoutMs: NaN })).rejects.toThrow('timeoutMs: expected a number from 0 up');
 });
 
 test('a server that is not there is said to be so', async () => {

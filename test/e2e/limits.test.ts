@@ -100,7 +100,8 @@ test('what one model leaves of its share is kept for it while it is active', asy
   const refused = await infer(producers[1]!, 1);
   expect(refused.status).toBe(429);
   expect(await refused.json()).toEqual({
-    error: 'the pool is busy: 3 of 6 requests are in hand, and the room that is left is kept for other models; try again later',
+    error:
+      'the pool is busy: 3 of 6 requests are in hand, and the room that is left is kept for other models; try again later',
   });
   expect((await infer(producers[1]!, 1, 'limited')).status).toBe(200);
   for (const response of await Promise.all(held)) expect(response.status).toBe(200);
@@ -111,7 +112,7 @@ test('what a producer had in hand that was killed comes back to the others', asy
   const victim = producers[1]!;
   // Both models were asked for lately, so each has half of what there is.
   const models = ['slow', 'slow', 'slow', 'limited', 'limited', 'limited'];
-  const lost = models.map((model) => infer(victim, 400, model).catch(() => undefined));
+  const lost = models.map((model) => infer(victim, 60, model).catch(() => undefined));
   await until('it has everything', async () => (await inHand()) === LIMIT);
   expect((await infer(producers[0]!, 1)).status).toBe(429);
   await victim.stop('SIGKILL');

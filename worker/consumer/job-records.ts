@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { InferError } from '../../shared/errors.ts';
-import { finishJob, type JobEnd, requeueJob, type Started, startJob } from '../../shared/jobs/job-scripts.ts';
+import { createToken, finishJob, type JobEnd, requeueJob, type Started, startJob } from '../../shared/jobs/job-scripts.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 
@@ -26,10 +26,11 @@ export class JobRecords {
   }
 
   start(id: string): Promise<Started> {
-    return this.#insist((redis, nowMs) => startJob(redis, id, nowMs));
+    const run = createToken();
+    return this.#insist((redis, nowMs) => startJob(redis, id, run, nowMs));
   }
 
-  requeue(id: string, run: number, error?: InferError): Promise<void> {
+  requeue(id: string, run: string, error?: InferError): Promise<void> {
     return this.#insist((redis) => requeueJob(redis, id, run, error));
   }
 

@@ -1,7 +1,7 @@
 import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from 'bullmq';
 import { InferError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
-import { stateOfError } from '../../shared/jobs/job.ts';
+import { isJobId, stateOfError } from '../../shared/jobs/job.ts';
 import { type DecodedBundle, decodeBundle, type JobPart, keepItems, payloadKeys } from '../../shared/wire/job.ts';
 import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
 import { KEEP_COMPLETED, KEEP_FAILED } from '../../shared/wire/queue-options.ts';
@@ -52,6 +52,10 @@ interface HeldBundle {
   readonly bytes: number;
   readonly keys: readonly string[];
   readonly sinceMs: number;
+  /** It is a job of the Jobs API: accepted, and perhaps to run again, so its tensors stay until it is over. */
+  readonly forJob: boolean;
+  /** Its tensors are in this process. */
+  read: boolean;
 }
 
 /** Takes the jobs of one model from its queue, as many as it can use, and sees each through to the end. */
@@ -125,7 +129,7 @@ export class ModelConsumer {
 
   /** Frees the memory of tensors that have been read already, because answers find no room in Redis. */
   freePayloads(): void {
-    for (const { keys } of this.#held.values()) this.#remover.now(keys);
+    for (const { keys, forJob, read } of this.#held.values()) if (read && !forJob) this.#remover.now(keys);
   }
 
   /** BullMQ writes the stack of whatever is thrown into the job, and with it paths of this machine. */
@@ -146,7 +150,7 @@ export class ModelConsumer {
     let outcome: BundleOutcome;
     try {
       const isolate = job.stalledCounter >= ISOLATE_FROM_STALLED && bundle.items.length > 1;
-      outcome = isolate ? await this.#runOneByOne(job, bundle) : await runBundle(this.#context, bundle);
+      outcome = isolate ? await this.#runOneByOne(job, bundle) : await runBundle(this.#context, bundle, held);
     } finally {
       this.#release(job, held);
     }
@@ -239,14 +243,15 @@ export class ModelConsumer {
     throw new WaitingError();
   }
 
-  #hold(job: Job<unknown>, { items }: DecodedBundle): HeldBundle {
+  #hold(job: Job<unknown>, { items, job: part }: DecodedBundle): HeldBundle {
     let rows = 0;
     let bytes = 0;
     for (const { inputs } of items) {
       rows += this.#options.batched ? (inputs[0]?.header.shape[0] ?? 1) : 1;
       for (const { header } of inputs) bytes += header.byteLength;
     }
-    const held = { rows, bytes, keys: payloadKeys(items), sinceMs: performance.now() };
+    const forJob = part !== undefined;
+    const held = { rows, bytes, keys: payloadKeys(items), sinceMs: performance.now(), forJob, read: false };
     this.#backlog.noteStart(items.length, held.sinceMs);
     this.#held.set(job.id ?? '', held);
     this.#rows += rows;
@@ -294,8 +299,8 @@ export class ModelConsumer {
     let bundle: DecodedBundle;
     try {
       bundle = decodeBundle(job.data, model);
-    } catch {
-      // Nobody can be told: the job does not say who asked.
+    } catch (cause) {
+      await this.#failUnreadable(job, InferError.from(cause));
       return;
     }
     const stalled = job.stalledCounter > MAX_STALLED;
@@ -317,6 +322,16 @@ export class ModelConsumer {
       this.#remover.now(payloadKeys(bundle.items));
     } catch (cause) {
       logger.warn({ model, job: job.id, error: String(cause) }, 'failure not published');
+    }
+  }
+
+  /** The data do not say who asked; but a job of the Jobs API has the id of its record. */
+  async #failUnreadable({ id }: Job<unknown>, error: InferError): Promise<void> {
+    if (!isJobId(id)) return;
+    try {
+      await this.#options.records.finish(id, { state: 'failed', error });
+    } catch (cause) {
+      this.#options.logger.warn({ job: id, error: String(cause) }, 'failure not published');
     }
   }
 }

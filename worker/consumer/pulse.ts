@@ -31,6 +31,8 @@ export interface PulseOptions {
 const AT_WORK_MS = 60_000;
 /** Speeds are known this long after the last worker has left, in ms. */
 const SPEEDS_TTL_MS = 7 * 24 * 3_600_000;
+/** After which a speed is told again, changed or not. */
+const TELL_AGAIN_MS = 3_600_000;
 const NS_PER_MS = 1e6;
 
 /** Tells the pool once a second what this worker is doing and how fast it is, and hears whether it is to leave. */
@@ -39,7 +41,9 @@ export class Pulse {
   readonly #meter: SpeedMeter;
   readonly #delay = monitorEventLoopDelay({ resolution: 20 });
   #loop = performance.eventLoopUtilization();
-  #told = new Map<string, string>();
+  /** Speeds as they were told last. */
+  readonly #told = new Map<string, string>();
+  #toldAllMs = performance.now();
   #timer: NodeJS.Timeout | undefined;
   #beating = false;
   #asked = false;
@@ -125,6 +129,10 @@ export class Pulse {
   async #tellSpeeds(models: ReadonlyMap<string, ModelPulse>): Promise<void> {
     const { redis } = this.#options;
     const fresh: Record<string, string> = {};
+    if (performance.now() - this.#toldAllMs > TELL_AGAIN_MS) {
+      this.#told.clear();
+      this.#toldAllMs = performance.now();
+    }
     for (const [model, { rowsPerSecond, lastJobMs }] of models) {
       const text = rowsPerSecond === undefined ? '' : rowsPerSecond.toPrecision(2);
       // While nothing runs, what others have measured since may stand.

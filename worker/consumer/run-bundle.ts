@@ -41,8 +41,13 @@ export interface BundleOutcome {
  * then may the job be completed, and only after that its tensors removed. In that order a duplicate run, which may find
  * the tensors gone, can never answer before the good run did.
  * Rejects only when Redis fails; what is wrong with a request is an answer.
+ * @param tensors told when they have been read, so that nothing of the bundle needs them in Redis any more
  */
-export async function runBundle(context: BundleContext, bundle: DecodedBundle): Promise<BundleOutcome> {
+export async function runBundle(
+  context: BundleContext,
+  bundle: DecodedBundle,
+  tensors?: { read: boolean },
+): Promise<BundleOutcome> {
   const outcome: BundleOutcome = {
     succeeded: 0,
     failed: 0,
@@ -60,6 +65,7 @@ export async function runBundle(context: BundleContext, bundle: DecodedBundle): 
   for (const { sequence, error } of bundle.refused) refuse(sequence, error);
 
   const { live, dead, payloads } = await fetchLive(context, bundle);
+  if (tensors) tensors.read = true;
   outcome.dropped += dead.length;
   if (context.own) {
     for (const { sequence } of dead)

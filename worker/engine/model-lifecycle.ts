@@ -325,12 +325,12 @@ export class ModelLifecycle {
       return { state: reason === '' ? 'UNKNOWN' : 'UNAVAILABLE', reason };
     }
     if (known.state === 'READY') {
-      const { stats, scheduler } = known.served;
+      const { stats, scheduler, remark = '' } = known.served;
       const freePlaces = scheduler.freePlaces?.();
       const { loadSeconds, batching } = stats;
       return {
         state: known.state,
-        reason: this.#reloadReason,
+        reason: this.#reloadReason === '' ? remark : this.#reloadReason,
         loadSeconds,
         ...(batching && { batching }),
         ...(freePlaces !== undefined && { freePlaces }),

@@ -9,6 +9,8 @@ export interface ServedModel {
   readonly ready: ReadyModel;
   readonly scheduler: Scheduler;
   readonly stats: ModelStats;
+  /** What of it runs elsewhere than asked for; '' when nothing does, absent where nobody looks. */
+  readonly remark?: string;
   /** The model's list of ready versions has changed, this one is the same. */
   relist(versions: readonly string[]): void;
   /** What the model computes has changed with the models that it is made of. */
@@ -38,6 +40,8 @@ export interface ServedParts {
   readonly ready: ReadyModel;
   readonly scheduler: Scheduler;
   readonly stats: ModelStats;
+  /** Default ''. */
+  readonly remark?: string;
   readonly clock: Clock;
   /** Frees what the scheduler ran on; not called when a run that does not stop still uses it. */
   readonly release: () => Promise<void>;
@@ -50,6 +54,7 @@ export function serveModel(parts: ServedParts): ServedModel {
 class PinnedModel implements ServedModel {
   readonly scheduler: Scheduler;
   readonly stats: ModelStats;
+  readonly remark: string;
   readonly #release: () => Promise<void>;
   readonly #grace: Grace;
   #ready: ReadyModel;
@@ -57,10 +62,11 @@ class PinnedModel implements ServedModel {
   #closed: Promise<void> | undefined;
   #ending = false;
 
-  constructor({ ready, scheduler, stats, clock, release }: ServedParts) {
+  constructor({ ready, scheduler, stats, remark = '', clock, release }: ServedParts) {
     this.#ready = ready;
     this.scheduler = scheduler;
     this.stats = stats;
+    this.remark = remark;
     this.#release = release;
     this.#grace = new Grace(clock);
   }

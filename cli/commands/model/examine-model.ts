@@ -4,6 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import { InferError } from '../../../shared/errors.ts';
 import { isEnsemble } from '../../../shared/model/ensemble-graph.ts';
 import { completeModelConfig, type Graph } from '../../../shared/model/complete-config.ts';
+import type { Devices } from '../../../shared/model/devices.ts';
 import { listConfigErrors } from '../../../shared/model/list-config-errors.ts';
 import { normaliseModelConfig } from '../../../shared/model/normalise-config.ts';
 import { resolveBackend } from '../../../shared/model/resolve-backend.ts';
@@ -93,7 +94,8 @@ class Examiner implements Examination {
     });
     const resolved = await this.#resolve(written);
     if (!resolved) return;
-    const before = validateBeforeLoad(normaliseModelConfig(resolved));
+    const devices = await this.#options.backend?.devices?.();
+    const before = validateBeforeLoad(normaliseModelConfig(resolved, devices), devices);
     if (isEnsemble(resolved)) {
       this.completed = normaliseModelConfig(resolved);
       this.#addTexts(validateModelConfig(this.completed));
@@ -163,27 +165,27 @@ class Examiner implements Examination {
     }
     let loaded: LoadedModel;
     try {
-      loaded = await backend.load(await loadOptionsOf(config, path, file));
+      loaded = await backend.load(await loadOptionsOf(config, path, file, await backend.devices?.()));
     } catch (error) {
       this.#add({ message: `${where}${InferError.from(error).message}`, file });
       return;
     }
     try {
-      await this.#compare(config, loaded, where);
+      await this.#compare(config, loaded, where, await backend.devices?.());
     } finally {
       await loaded.close();
     }
   }
 
-  async #compare(config: ModelConfig, graph: Graph, where: string): Promise<void> {
+  async #compare(config: ModelConfig, graph: Graph, where: string, devices: Devices | undefined): Promise<void> {
     let completed: ModelConfig | undefined;
     this.#noteErrorOf(['max_batch_size'], () => {
-      completed = normaliseModelConfig(completeModelConfig(config, graph));
+      completed = normaliseModelConfig(completeModelConfig(config, graph), devices);
     });
     if (!completed) return;
     this.completed = completed;
-    this.#addTexts(validateModelConfig(completed));
-    for (const misfit of findRepairs(completed, graph)) this.#add(this.#problemOf(misfit, where));
+    this.#addTexts(validateModelConfig(completed, devices));
+    for (const misfit of findRepairs(completed, graph, devices)) this.#add(this.#problemOf(misfit, where));
     await this.#examineLabels(completed);
   }
 

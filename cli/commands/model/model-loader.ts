@@ -8,6 +8,7 @@ import { createEngine } from '../../../worker/engine/create-engine.ts';
 import type { Engine } from '../../../worker/engine/engine.ts';
 import type { Backend } from '../../../worker/engine/instance/instance.ts';
 import { type ModelFolder, scanRepositories } from '../../../worker/engine/repository/scan-repositories.ts';
+import { findGpuFolder } from '../../gpu-dir.ts';
 import { type Examination, examineModel } from './examine-model.ts';
 import type { Problem } from './problem.ts';
 import { RecordingLogger } from './recording-logger.ts';
@@ -16,6 +17,7 @@ export interface LoaderSettings {
   readonly modelRepository: readonly string[];
   readonly modelConfigName: string | undefined;
   readonly onnxruntimeApi: 'c' | 'binding';
+  readonly gpuDir: string | undefined;
 }
 
 /** What became of loading one model. */
@@ -120,7 +122,8 @@ export async function openModelLoader(settings: LoaderSettings): Promise<ModelLo
   const { modelRepository: repositories, modelConfigName: configName, onnxruntimeApi } = settings;
   const folders = await scanRepositories(repositories, logger);
   if (folders.length === 0) throw new InferError('NOT_FOUND', `no model folder in ${repositories.join(', ')}`);
-  const backend = onnxruntimeApi === 'binding' ? createBindingBackend() : createCApiBackend();
+  const gpu = findGpuFolder(settings.gpuDir);
+  const backend = onnxruntimeApi === 'binding' ? createBindingBackend(gpu) : createCApiBackend(undefined, gpu);
   const engine = await createEngine({
     repositories,
     backend,

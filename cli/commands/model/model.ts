@@ -8,6 +8,8 @@ import {
   type ModelSettings,
 } from '../../flags/model-catalogue.ts';
 import { parseOptions } from '../../flags/parse-flags.ts';
+import { findGpuFolder } from '../../gpu-dir.ts';
+import { relaunchWithEnvironment } from '../../launch.ts';
 import { MODEL_COMMANDS, modelCommandHelp, modelHelp } from './help.ts';
 import { createOutput, type Output } from './output.ts';
 
@@ -47,12 +49,14 @@ async function runCommand(command: ModelCommandName, args: readonly string[]): P
     case 'check': {
       const { settings, positionals } = parse(command, args);
       assertRepository(settings.modelRepository);
+      relaunchForGpu(settings.gpuDir);
       const { check } = await import('./check.ts');
       return finish(settings.json, (output) => check(settings, positionals, output));
     }
     case 'explain': {
       const { settings, positionals } = parse(command, args);
       assertRepository(settings.modelRepository);
+      relaunchForGpu(settings.gpuDir);
       const name = onlyOne(command, positionals, 'MODEL');
       const { explain } = await import('./explain.ts');
       return finish(settings.json, (output) => explain(settings, name, output));
@@ -89,6 +93,12 @@ async function runCommand(command: ModelCommandName, args: readonly string[]): P
       return finish(settings.json, (output) => unload(settings, name, output));
     }
   }
+}
+
+/** Models are loaded as a server would; without GPU support this changes nothing. */
+function relaunchForGpu(gpuDir: string | undefined): void {
+  const gpu = findGpuFolder(gpuDir);
+  if (gpu) relaunchWithEnvironment(gpu);
 }
 
 function parse<C extends ModelCommandName>(command: C, args: readonly string[]) {

@@ -64,8 +64,7 @@ export function createServerClient(settings: ServerSettings): ServerClient {
       return readTraffic(base, await ask('POST', path, change));
     },
     pool: async () => readPool(base, await askAt('GET', 'pool')),
-    drain: async (worker) =>
-      readDrained(base, await askAt('POST', `pool/workers/${encodeURIComponent(worker)}/drain`)),
+    drain: async (worker) => readDrained(base, await askAt('POST', `pool/workers/${encodeURIComponent(worker)}/drain`)),
   };
 }
 

@@ -20,7 +20,12 @@ export function printPool(view: PoolView, output: Output, nowMs = Date.now()): v
   output.line(`${counted(there, 'worker')}, ${desired} desired for a latency goal of ${goal} ms`);
   if (workers.length > 0) {
     output.line('');
-    printTable(WORKER_TITLES, workers.map((worker) => rowOfWorker(worker, nowMs)), output, 1);
+    printTable(
+      WORKER_TITLES,
+      workers.map((worker) => rowOfWorker(worker, nowMs)),
+      output,
+      1,
+    );
   }
   if (models.length > 0) {
     output.line('');
@@ -83,7 +88,6 @@ const COLOURS: Readonly<Record<string, Colour | undefined>> = { ready: 'green', 
 
 /** Whatever a worker has written, one line of a table is one line. */
 function plain(text: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are what must not reach a terminal
   return (text === '' ? '-' : text).replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ');
 }
 

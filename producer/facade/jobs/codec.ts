@@ -1,4 +1,4 @@
-import { isOver } from '../../../shared/jobs/job.ts';
+import { isOver, type WebhookProgress } from '../../../shared/jobs/job.ts';
 import type { JobView } from '../../service/jobs/jobs.ts';
 import { httpStatusOf } from '../triton-http/status.ts';
 import type { DecodedRequest } from '../triton-http/codec.ts';
@@ -20,13 +20,15 @@ export interface JobDocument {
   readonly finished_at: string | null;
   /** Until when job and answer are kept; null while it is not over. */
   readonly kept_until: string | null;
-  /** Why it ended, or why its last attempt failed. */
-  readonly error: { readonly code: string; readonly status: number; readonly message: string } | null;
+  /** Why it ended, or why its last attempt failed; absent otherwise, as clients look for this key to know a failure. */
+  readonly error?: { readonly code: string; readonly status: number; readonly message: string };
+  /** How far the message about its end is; absent when nobody asked for one. Its URL may hold secrets and is not told. */
+  readonly webhook?: WebhookProgress;
   readonly links: { readonly self: string; readonly result: string; readonly events: string };
 }
 
 export function encodeJob({ record, position }: JobView): JobDocument {
-  const { id, state, version, error, finishedMs, keepMs } = record;
+  const { id, state, version, error, finishedMs, keepMs, webhook } = record;
   const over = isOver(state);
   const self = jobPath(id);
   return {
@@ -43,7 +45,8 @@ export function encodeJob({ record, position }: JobView): JobDocument {
     started_at: record.startedMs === undefined ? null : isoTime(record.startedMs),
     finished_at: finishedMs === undefined ? null : isoTime(finishedMs),
     kept_until: over && finishedMs !== undefined ? isoTime(finishedMs + keepMs) : null,
-    error: error ? { code: error.code, status: httpStatusOf(error.code), message: error.message } : null,
+    ...(error && { error: { code: error.code, status: httpStatusOf(error.code), message: error.message } }),
+    ...(webhook && { webhook: { state: webhook.state, attempts: webhook.attempts } }),
     links: { self, result: `${self}/result`, events: `${self}/events` },
   };
 }

@@ -48,7 +48,7 @@ function preferences(prefer: string | string[]): Map<string, string> {
 
 /** The settings of a job from the query of its submission. @throws InferError INVALID_ARGUMENT */
 export function readJobSettings(query: Query): JobSettings {
-  assertKnown(query, ['priority', 'delay', 'timeout', 'attempts', 'keep']);
+  assertKnown(query, ['priority', 'delay', 'timeout', 'attempts', 'keep', 'webhook']);
   const settings: JobSettings = {
     priority: readWhole(query, 'priority') ?? DEFAULT_JOB_SETTINGS.priority,
     delayMs: readDuration(query, 'delay') ?? DEFAULT_JOB_SETTINGS.delayMs,
@@ -58,6 +58,11 @@ export function readJobSettings(query: Query): JobSettings {
   };
   assertJobSettings(settings);
   return settings;
+}
+
+/** The URL that is to be told of a job's end; undefined without. Whether it may be used is the service's to say. */
+export function readWebhook(query: Query): string | undefined {
+  return single(query, 'webhook');
 }
 
 /** The Idempotency-Key header; undefined without. @throws InferError INVALID_ARGUMENT */
@@ -83,14 +88,14 @@ export function readJobQuery(query: Query): JobQuery {
   const model = single(query, 'model');
   const state = single(query, 'state');
   const limit = readWhole(query, 'limit') ?? DEFAULT_LIST;
-  const cursor = single(query, 'cursor') ?? '';
+  const cursor = single(query, 'cursor');
   if (model !== undefined && (model === '' || model.length > MAX_NAME_LENGTH)) {
     throw wrong('model', 'the name of a model', model);
   }
   if (state !== undefined && !isJobState(state)) throw wrong('state', `one of ${JOB_STATES.join(', ')}`, state);
   if (limit < 1 || limit > MAX_LIST) throw wrong('limit', `a whole number from 1 to ${MAX_LIST}`, String(limit));
-  if (cursor !== '' && !isJobId(cursor)) throw wrong('cursor', 'the cursor of the page before', cursor);
-  return { model, state, limit, cursor };
+  if (cursor !== undefined && !isJobId(cursor)) throw wrong('cursor', 'the cursor of the page before', cursor);
+  return { model, state, limit, cursor: cursor ?? '' };
 }
 
 function readDuration(query: Query, name: string): number | undefined {
@@ -101,7 +106,16 @@ function readDuration(query: Query, name: string): number | undefined {
   return Math.round(Number(number) * UNIT_MS[unit as keyof typeof UNIT_MS]); // the pattern allows no other
 }
 
-function readWhole(query: Query, name: string): number | undefined {
+/** One of some words, the first of them when it is not given. @throws InferError INVALID_ARGUMENT */
+export function readChoice<T extends string>(query: Query, name: string, choices: readonly [T, ...T[]]): T {
+  const text = single(query, name);
+  const found = text === undefined ? choices[0] : choices.find((choice) => choice === text);
+  if (found === undefined) throw wrong(name, choices.join(' or '), String(text));
+  return found;
+}
+
+/** @throws InferError INVALID_ARGUMENT */
+export function readWhole(query: Query, name: string): number | undefined {
   const text = single(query, name);
   if (text === undefined) return undefined;
   if (!WHOLE.test(text)) throw wrong(name, 'a whole number', text);
@@ -114,7 +128,8 @@ function single(query: Query, name: string): string | undefined {
   throw new InferError('INVALID_ARGUMENT', `query parameter ${name} is given ${value.length} times, expected once`);
 }
 
-function assertKnown(query: Query, known: readonly string[]): void {
+/** @throws InferError INVALID_ARGUMENT */
+export function assertKnown(query: Query, known: readonly string[]): void {
   const unknown = Object.keys(query).find((name) => !known.includes(name));
   if (unknown === undefined) return;
   const text = `unknown query parameter ${shownText(unknown)}, expected ${known.join(', ')}`;

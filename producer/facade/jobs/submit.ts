@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import { isOver } from '../../../shared/jobs/job.ts';
+import { tenantOf } from '../../http/api-keys.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import { type Idempotency, IdempotencyConflict } from '../../service/jobs/job-store.ts';
@@ -14,13 +15,13 @@ import { readInferRequest } from '../triton-http/infer-request.ts';
 import { sendJson } from '../triton-http/send-json.ts';
 import { encodeAnswerForm, encodeJob, jobPath } from './codec.ts';
 import { hungUpOf } from './hung-up.ts';
-import { preferredWaitMs, type Query, readIdempotencyKey, readJobSettings } from './job-options.ts';
+import { preferredWaitMs, type Query, readIdempotencyKey, readJobSettings, readWebhook } from './job-options.ts';
 import { sendOutcome } from './outcome.ts';
 
 /** Its body comes apart from it, as its handlers know the type. */
 export type SubmitRequest = Pick<
   FastifyRequest<{ Params: { model: string; version?: string } }>,
-  'id' | 'params' | 'query' | 'headers'
+  'id' | 'params' | 'query' | 'headers' | 'tenant'
 >;
 
 /**
@@ -51,6 +52,7 @@ async function submit(
 ): Promise<void> {
   const { jobs } = context;
   const jobSettings = readJobSettings(request.query as Query); // what Fastify's parser gives
+  const webhook = readWebhook(request.query as Query);
   const waitMs = preferredWaitMs(request.headers.prefer);
   const key = readIdempotencyKey(request.headers);
   const { decoded, bytes } = readInferRequest(request, body, context, settings, heads);
@@ -66,6 +68,8 @@ async function submit(
       callId: request.id,
       level: decoded.priority,
       answer: encodeAnswerForm(decoded),
+      tenant: tenantOf(request),
+      webhook,
       idempotency: key === undefined ? undefined : idempotencyOf(key, request, bytes),
     });
     view = { record, position: undefined };
@@ -84,7 +88,11 @@ async function submit(
 }
 
 /** Everything that decides what runs and how it is answered. */
-function idempotencyOf(key: string, { params, headers }: SubmitRequest, body: Buffer): Idempotency {
+function idempotencyOf(ownKey: string, request: SubmitRequest, body: Buffer): Idempotency {
+  const { params, headers } = request;
+  const tenant = tenantOf(request);
+  // Nobody meets a key of another tenant.
+  const key = tenant === '' ? ownKey : JSON.stringify([tenant, ownKey]);
   const head = [params.model, params.version ?? '', String(headers[HEADER_LENGTH] ?? '')];
   const hash = createHash('sha256').update(JSON.stringify(head)).update(body);
   return { key, fingerprint: hash.digest('base64url') };

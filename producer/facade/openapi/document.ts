@@ -1,10 +1,11 @@
 import { categoryOf } from '../../http/restricted-api.ts';
 import type { Restrictions } from '../../service/restricted-access.ts';
+import { BULK_OPERATIONS } from './bulk-operations.ts';
 import { SCHEMAS } from './components.ts';
 import { CONTROL_OPERATIONS } from './control-operations.ts';
 import { describeModel, embeddingsExample, type ListedModel, modelOperations, modelTag } from './model-operations.ts';
 import { JOB_OPERATIONS } from './job-operations.ts';
-import { encodeOperation, type Json, type JsonMap, type Operation } from './operation.ts';
+import { encodeOperation, type Json, KEY_SCHEMES, type JsonMap, type Operation } from './operation.ts';
 import { POOL_OPERATIONS } from './pool-operations.ts';
 import { taskOperations } from './task-operations.ts';
 import { TRITON_OPERATIONS } from './triton-operations.ts';
@@ -29,10 +30,12 @@ export interface DocumentOptions {
   /** In the order in which they are shown. */
   readonly models: readonly ListedModel[];
   readonly restrictions: Restrictions;
+  /** Whether requests need the key of a tenant. */
+  readonly tenantKeys?: boolean;
 }
 
 /** The OpenAPI 3.1 document: every call of the API, and the models that are there now with bodies that can be sent. */
-export function buildDocument({ version, models, restrictions }: DocumentOptions): JsonMap {
+export function buildDocument({ version, models, restrictions, tenantKeys = false }: DocumentOptions): JsonMap {
   const operations = [...models.flatMap(modelOperations), ...listOperations(models)];
   const paths = new Map<string, Record<string, Json>>();
   const securityKeys = new Set<string>();
@@ -42,7 +45,10 @@ export function buildDocument({ version, models, restrictions }: DocumentOptions
     const key = category && restrictions.keyOf(category);
     if (key !== undefined) securityKeys.add(key);
     const item = paths.get(path) ?? {};
-    paths.set(path, { ...item, [method]: encodeOperation(operation, key) });
+    paths.set(path, {
+      ...item,
+      [method]: encodeOperation(operation, { header: key, tenantKey: tenantKeys && category !== 'health' }),
+    });
   }
   return {
     openapi: '3.1.0',
@@ -61,15 +67,15 @@ export function buildDocument({ version, models, restrictions }: DocumentOptions
     paths: Object.fromEntries(paths),
     components: {
       schemas: SCHEMAS as unknown as JsonMap, // TypeBox schemas are JSON Schema
-      securitySchemes: securityKeys.size === 0 ? undefined : describeKeys(securityKeys),
+      securitySchemes: describeKeys(securityKeys, tenantKeys),
     },
   };
 }
 
-function describeKeys(keys: ReadonlySet<string>): JsonMap {
-  return Object.fromEntries(
-    Array.from(keys, (key): [string, Json] => [key, { type: 'apiKey', in: 'header', name: key }]),
-  );
+function describeKeys(keys: ReadonlySet<string>, tenantKeys: boolean): JsonMap | undefined {
+  if (keys.size === 0 && !tenantKeys) return undefined;
+  const headers = Array.from(keys, (key): [string, Json] => [key, { type: 'apiKey', in: 'header', name: key }]);
+  return { ...Object.fromEntries(headers), ...(tenantKeys && KEY_SCHEMES) };
 }
 
 /** The calls that are there whatever is loaded. */
@@ -80,6 +86,7 @@ export function listOperations(models: readonly ListedModel[]): Operation[] {
   });
   return [
     ...TRITON_OPERATIONS,
+    ...BULK_OPERATIONS,
     ...JOB_OPERATIONS,
     ...taskOperations(Object.fromEntries(examples)),
     ...CONTROL_OPERATIONS,

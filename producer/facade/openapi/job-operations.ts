@@ -25,6 +25,11 @@ const SETTINGS: readonly Json[] = [
   }),
   query('attempts', 'runs at most, when it fails in a way that may pass', { type: 'integer', minimum: 1, maximum: 10 }),
   query('keep', 'how long the answer is kept; 1h unless given, at most 7d', { type: 'string', pattern: TIME }),
+  query('webhook', 'http or https URL that gets the job as JSON when it is over, signed; 400 where that is switched off', {
+    type: 'string',
+    format: 'uri',
+    maxLength: 2048,
+  }),
 ];
 
 const KEY: Json = {

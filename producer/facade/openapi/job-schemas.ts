@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { JOB_STATES } from '../../../shared/jobs/job.ts';
+import { JOB_STATES, WEBHOOK_STATES } from '../../../shared/jobs/job.ts';
 
 const Count = Type.Integer({ minimum: 0 });
 const Time = Type.String({ format: 'date-time' });
@@ -21,10 +21,20 @@ export const JobBody = Type.Object({
   started_at: TimeOrNull,
   finished_at: TimeOrNull,
   kept_until: TimeOrNull,
-  error: Type.Union([
-    Type.Object({ code: Type.String(), status: Type.Integer(), message: Type.String() }),
-    Type.Null(),
-  ]),
+  error: Type.Optional(
+    Type.Object(
+      { code: Type.String(), status: Type.Integer(), message: Type.String() },
+      {
+        description: 'only of a job that failed, or whose last attempt did',
+      },
+    ),
+  ),
+  webhook: Type.Optional(
+    Type.Object(
+      { state: Type.Enum([...WEBHOOK_STATES]), attempts: Count },
+      { description: 'only of a job whose end is told to a URL' },
+    ),
+  ),
   links: Type.Object({ self: Type.String(), result: Type.String(), events: Type.String() }),
 });
 

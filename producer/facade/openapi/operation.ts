@@ -50,9 +50,26 @@ export const EMPTY: Content = {};
 /** A body of bytes, whatever they are. */
 export const BINARY: JsonMap = { schema: { type: 'string', format: 'binary' } };
 
-export function encodeOperation(operation: Operation, securityKey: string | undefined): JsonMap {
+/** Either of these opens what needs a tenant's key; see `KEY_SCHEMES`. */
+const TENANT_KEYS = ['bearer', 'apiKey'] as const;
+
+/** How a tenant's key is sent. */
+export const KEY_SCHEMES: Readonly<Record<(typeof TENANT_KEYS)[number], JsonMap>> = {
+  bearer: { type: 'http', scheme: 'bearer', description: 'the key of a tenant' },
+  apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'the same in a header of its own' },
+};
+
+/** What an operation needs of its client. */
+export interface OperationAccess {
+  /** The header of a restricted category. */
+  readonly header: string | undefined;
+  /** Whether it needs the key of a tenant. */
+  readonly tenantKey: boolean;
+}
+
+export function encodeOperation(operation: Operation, access: OperationAccess): JsonMap {
   const { tag, id, summary, description, body, answer, otherAnswers = {}, error = 'Error' } = operation;
-  const failure = (text: string) => ({ description: text, content: json(ref(error)) });
+  const failure = (text: string): JsonMap => ({ description: text, content: json(ref(error)) });
   return {
     tags: [tag],
     operationId: id,
@@ -62,12 +79,33 @@ export function encodeOperation(operation: Operation, securityKey: string | unde
     requestBody: body && { required: body.required, content: body.content },
     responses: {
       200: { description: 'the answer', content: answer === EMPTY ? undefined : answer },
+      ...(access.tenantKey && {
+        401: {
+          ...failure('no key, or one that is not known'),
+          headers: header('WWW-Authenticate', 'how a key is sent'),
+        },
+        403: failure('the key does not open this model'),
+      }),
+      429: {
+        ...failure('too much at once, or more than a tenant may have'),
+        headers: header('Retry-After', 'seconds until it is worth another try, 1 to 60 or as a tenant’s rate wants it'),
+      },
       '4XX': failure('what is wrong with the request'),
       '5XX': failure('what the server cannot do, or not now'),
       ...otherAnswers,
     },
-    security: securityKey === undefined ? undefined : [{ [securityKey]: [] }],
+    security: securityOf(access),
   };
+}
+
+function header(name: string, description: string): JsonMap {
+  return { [name]: { description, schema: { type: 'string' } } };
+}
+
+function securityOf({ header, tenantKey }: OperationAccess): Json | undefined {
+  const own: JsonMap = header === undefined ? {} : { [header]: [] };
+  if (tenantKey) return TENANT_KEYS.map((scheme) => ({ ...own, [scheme]: [] }));
+  return header === undefined ? undefined : [own];
 }
 
 const PARAMETERS: Readonly<Record<string, string>> = {

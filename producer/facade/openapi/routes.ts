@@ -21,12 +21,12 @@ export interface OpenApiOptions {
 /** The OpenAPI document of this server at `/openapi.json`, and Swagger UI over it at `/docs`, all of it from here. */
 export function registerOpenApiRoutes(
   app: FastifyInstance,
-  { catalog, version }: FacadeContext,
+  { catalog, version, tenants }: FacadeContext,
   { preprocessor, restrictions }: OpenApiOptions,
 ): void {
   app.get('/openapi.json', async (_request, reply) => {
     const models = await listModels(catalog, preprocessor);
-    const text = JSON.stringify(buildDocument({ version, models, restrictions }));
+    const text = JSON.stringify(buildDocument({ version, models, restrictions, tenantKeys: tenants !== undefined }));
     return reply.header('content-type', 'application/json').header('cache-control', 'no-cache').send(text);
   });
   registerPage(app);

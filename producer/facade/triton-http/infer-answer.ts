@@ -8,7 +8,11 @@ import type { EncodedResponse } from './codec.ts';
 export const HEADER_LENGTH = 'inference-header-content-length';
 
 /** Sends the answer of an infer request, compressed where the client wishes that. */
-export function sendInferResponse(reply: FastifyReply, { body, jsonLength }: EncodedResponse, context: FacadeContext): void {
+export function sendInferResponse(
+  reply: FastifyReply,
+  { body, jsonLength }: EncodedResponse,
+  context: FacadeContext,
+): void {
   if (jsonLength === undefined) {
     reply.header('content-type', 'application/json');
   } else {

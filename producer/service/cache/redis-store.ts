@@ -1,7 +1,8 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
-import { closeRedis } from '../../../shared/runtime/redis.ts';
+import { closeRedis, leaveWrongServer } from '../../../shared/runtime/redis.ts';
+import { redisOptionsOf } from '../../../shared/runtime/redis-address.ts';
 import { parseInfo } from '../../../shared/runtime/redis-checks.ts';
 import { cachedResponseKey } from '../../../shared/wire/names.ts';
 import { decodeReplies, encodeReplies } from '../../../shared/wire/reply.ts';
@@ -124,10 +125,11 @@ function createClient({ connection, timeoutMs }: RedisCacheSettings, logger: Log
     maxRetriesPerRequest: 0,
     commandTimeout: timeoutMs,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    reconnectOnError: leaveWrongServer(),
     retryStrategy: (attempt: number) => Math.min(100 * attempt, 2000),
   } satisfies RedisOptions;
-  const redis =
-    typeof connection === 'string' ? new Redis(connection, options) : new Redis({ ...connection, ...options });
+  const address = typeof connection === 'string' ? redisOptionsOf(connection) : connection;
+  const redis = new Redis({ ...address, ...options });
   let lastMessage = '';
   redis.on('error', (error: Error) => {
     if (error.message === lastMessage) return;

@@ -1,4 +1,5 @@
 import { InferError } from '../../../shared/errors.ts';
+import type { JobWebhook } from '../../../shared/jobs/job.ts';
 
 /** What a client may say of a job beside its request. */
 export interface JobSettings {
@@ -50,4 +51,9 @@ export function assertJobSettings(settings: JobSettings): void {
     const given = name === 'priority' || name === 'attempts' ? String(value) : `${value} ms`;
     throw new InferError('INVALID_ARGUMENT', `${name} must be ${words}, got ${given}`);
   }
+}
+
+/** Of a job that is not over. */
+export function webhookOf({ webhook: url }: { readonly webhook?: string | undefined }): JobWebhook | undefined {
+  return url === undefined ? undefined : { url, state: 'pending', attempts: 0 };
 }

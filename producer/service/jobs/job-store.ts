@@ -1,7 +1,7 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
-import type { JobRecord, JobState } from '../../../shared/jobs/job.ts';
+import type { JobRecord, JobState, WebhookProgress } from '../../../shared/jobs/job.ts';
 import type { JobSettings } from './job-settings.ts';
 
 /** A request that is to become a job. It fits its model. */
@@ -14,12 +14,16 @@ export interface NewJob {
   readonly level: number;
   /** How the answer is to be written, in words of the facade. */
   readonly answer: string;
+  /** Whose key came with it; '' where requests need none. */
+  readonly tenant: string;
+  /** The URL that is told of its end; nobody unless given. */
+  readonly webhook?: string | undefined;
   readonly idempotency: Idempotency | undefined;
 }
 
 /** Submissions with the same key are one job; with another fingerprint they are a mistake. */
 export interface Idempotency {
-  /** The client's own text. */
+  /** The client's own text, with the name of its tenant where there are tenants. */
   readonly key: string;
   /** A hash of all that must be equal. */
   readonly fingerprint: string;
@@ -32,6 +36,8 @@ export interface AddedJob {
 }
 
 export interface JobQuery {
+  /** Unless given, those of all. */
+  readonly tenant?: string | undefined;
   readonly model: string | undefined;
   readonly state: JobState | undefined;
   readonly limit: number;
@@ -68,6 +74,8 @@ export interface JobStore {
   /** Whether this has ended the job; false for one that was over or is gone. */
   cancel(id: string): Promise<boolean>;
   list(query: JobQuery): Promise<JobPage>;
+  /** How far the webhook of a job is; of no effect for one that is not kept any more. */
+  noteWebhook(id: string, progress: WebhookProgress): Promise<void>;
   /**
    * Calls back for each change of state of any job of the store, whoever made it, at least while the store can be reached.
    * The answer ends it.

@@ -3,11 +3,12 @@ import type { ModelCatalog } from '../../../shared/infer/ports.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import { assertRequestFits } from '../../../shared/infer/validate-request.ts';
-import { isOver, type JobRecord, type JobState } from '../../../shared/jobs/job.ts';
+import { isOver, type JobRecord, type JobState, type WebhookProgress } from '../../../shared/jobs/job.ts';
 import { sequenceIdleMs } from '../../../shared/model/sequence-routing.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { shownText } from '../../../shared/tensor/text.ts';
 import type { Traffic } from '../traffic/traffic.ts';
+import { WebhookPolicy } from '../webhooks/webhook-policy.ts';
 import { assertJobSettings } from './job-settings.ts';
 import type { AddedJob, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
 
@@ -22,6 +23,8 @@ export interface JobsOptions {
   readonly store: JobStore;
   readonly catalog: ModelCatalog;
   readonly traffic: Pick<Traffic, 'assign'>;
+  /** Without it no job may have a webhook. */
+  readonly webhooks?: WebhookPolicy | undefined;
   readonly clock: Clock;
 }
 
@@ -58,9 +61,10 @@ export class Jobs {
    * @throws InferError for a request that would be refused at once, and as the store does
    */
   async submit(job: NewJob): Promise<AddedJob> {
-    const { catalog, traffic, store } = this.#options;
+    const { catalog, traffic, store, webhooks = new WebhookPolicy(undefined) } = this.#options;
     if (this.#closed) throw new InferError('UNAVAILABLE', 'the server is shutting down');
     assertJobSettings(job.settings);
+    if (job.webhook !== undefined) webhooks.assertUsable(job.webhook);
     const model = catalog.resolve(job.request.model, job.request.version);
     assertRequestFits(model, job.request);
     assertNoSequence(catalog, job.request);
@@ -144,6 +148,11 @@ export class Jobs {
   async cancel(id: string): Promise<{ readonly view: JobView; readonly cancelled: boolean }> {
     const cancelled = await this.#options.store.cancel(id);
     return { view: await this.get(id), cancelled };
+  }
+
+  /** How far the webhook of a job is. */
+  noteWebhook(id: string, progress: WebhookProgress): Promise<void> {
+    return this.#options.store.noteWebhook(id, progress);
   }
 
   list(query: JobQuery): Promise<JobPage> {

@@ -11,9 +11,11 @@ import {
   type JobRecord,
   type JobState,
   stateOfError,
+  type WebhookProgress,
 } from '../../../shared/jobs/job.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { copyResponse } from '../cache/copy-response.ts';
+import { webhookOf } from './job-settings.ts';
 import { conflict, tooMany } from './job-errors.ts';
 import { JobLine } from './job-line.ts';
 import type { AddedJob, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
@@ -90,15 +92,22 @@ export class MemoryJobStore implements JobStore {
     return Promise.resolve(true);
   }
 
-  list({ model, state, limit, cursor }: JobQuery): Promise<JobPage> {
+  list({ tenant, model, state, limit, cursor }: JobQuery): Promise<JobPage> {
     const records: JobRecord[] = [];
     for (const { record } of [...this.#jobs.values()].reverse()) {
       if (cursor !== '' && record.id >= cursor) continue;
+      if ((tenant ?? record.tenant) !== record.tenant) continue;
       if ((model ?? record.model) !== record.model || (state ?? record.state) !== record.state) continue;
       if (records.length === limit) return Promise.resolve({ records, cursor: records.at(-1)?.id });
       records.push(record);
     }
     return Promise.resolve({ records, cursor: undefined });
+  }
+
+  noteWebhook(id: string, progress: WebhookProgress): Promise<void> {
+    const job = this.#jobs.get(id);
+    if (job?.record.webhook) job.record = { ...job.record, webhook: { ...job.record.webhook, ...progress } };
+    return Promise.resolve();
   }
 
   onChange(listener: JobListener): () => void {
@@ -141,6 +150,8 @@ export class MemoryJobStore implements JobStore {
       maxAttempts: settings.maxAttempts,
       error: undefined,
       answer: work.answer,
+      webhook: webhookOf(work),
+      tenant: work.tenant,
     };
     const { key, fingerprint } = idempotency ?? { key: undefined, fingerprint: undefined };
     const job: MemoryJob = {

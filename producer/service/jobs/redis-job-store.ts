@@ -11,8 +11,9 @@ import {
   isOver,
   type JobRecord,
   type JobState,
+  type WebhookProgress,
 } from '../../../shared/jobs/job.ts';
-import { finishJob, submitJob, withdrawJob } from '../../../shared/jobs/job-scripts.ts';
+import { finishJob, noteWebhook, submitJob, withdrawJob } from '../../../shared/jobs/job-scripts.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
 import { encodeBundle } from '../../../shared/wire/job.ts';
@@ -30,6 +31,7 @@ import { CancelWriter } from '../../dispatch/cancel-writer.ts';
 import { conflict, tooMany } from './job-errors.ts';
 import { EVENTS_BLOCK_MS, JobEventReader } from './job-event-reader.ts';
 import { enqueueJob, findPosition, type JobPool } from './job-queue.ts';
+import { webhookOf } from './job-settings.ts';
 import type { AddedJob, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
 
 export interface RedisJobStoreOptions {
@@ -110,6 +112,8 @@ export class RedisJobStore implements JobStore {
       maxAttempts: settings.maxAttempts,
       error: undefined,
       answer: job.answer,
+      webhook: webhookOf(job),
+      tenant: job.tenant,
     };
     const queueVersion = versionQueues.choose(request.model, request.version);
     const sequence = randomBytes(6).readUIntBE(0, 6);
@@ -166,7 +170,7 @@ export class RedisJobStore implements JobStore {
     return this.#end(stored, 'cancelled', new InferError('CANCELLED', 'the job was cancelled'));
   }
 
-  async list({ model, state, limit, cursor }: JobQuery): Promise<JobPage> {
+  async list({ tenant, model, state, limit, cursor }: JobQuery): Promise<JobPage> {
     const { redis } = this.#options.pool;
     const records: JobRecord[] = [];
     let from = cursor === '' ? '+' : `(${cursor}`;
@@ -175,7 +179,7 @@ export class RedisJobStore implements JobStore {
       const chunk = await this.#readAll(ids);
       for (const [index, record] of chunk.entries()) {
         const fits = record && (model ?? record.model) === record.model && (state ?? record.state) === record.state;
-        if (!fits) continue;
+        if (!fits || (tenant ?? record.tenant) !== record.tenant) continue;
         records.push(record);
         if (records.length < limit) continue;
         const more = index + 1 < ids.length || ids.length === LIST_CHUNK;
@@ -186,6 +190,10 @@ export class RedisJobStore implements JobStore {
       from = `(${last}`;
     }
     return { records, cursor: from.slice(1) };
+  }
+
+  noteWebhook(id: string, progress: WebhookProgress): Promise<void> {
+    return this.#ask(() => noteWebhook(this.#options.pool.redis, id, progress));
   }
 
   onChange(listener: JobListener): () => void {
@@ -327,6 +335,8 @@ function fieldsOf({ record, sequence, queueVersion, payloadKeys }: StoredJob): R
     priority: record.priority,
     attempts: record.maxAttempts,
     answer: record.answer,
+    ...(record.tenant !== '' && { tenant: record.tenant }),
+    ...(record.webhook && { webhook: record.webhook.url }),
     sequence,
     queue: queueVersion,
     payload: payloadKeys.join('\n'),

@@ -1,5 +1,13 @@
 import { Rate } from '../pace.ts';
-import { type Amounts, type Ask, DIMENSIONS, type Dimension, type Party, type Refusal, type TenantParty } from './limits.ts';
+import {
+  type Amounts,
+  type Ask,
+  DIMENSIONS,
+  type Dimension,
+  type Party,
+  type Refusal,
+  type TenantParty,
+} from './limits.ts';
 
 /** Who has asked within this time, in microseconds, shares what there is even with nothing in hand. */
 export const ACTIVE_US = 10_000_000;

@@ -28,7 +28,8 @@ const MIN_RATE = 0.001;
  */
 export function parseTenants(text: string): Tenant[] {
   const json = parseJson(text);
-  if (!isRecord(json) || !Array.isArray(json.tenants)) throw wrong('the file', 'an object with a list "tenants"', json);
+  if (!isRecord(json) || !Array.isArray(json.tenants))
+    throw wrongKind('the file', 'an object with a list "tenants"', json);
   for (const key of Object.keys(json)) if (key !== 'tenants') throw unknownField('the file', key, ['tenants']);
   const list: unknown[] = json.tenants;
   if (list.length > MAX_TENANTS) throw wrong('tenants', `at most ${MAX_TENANTS}`, list.length);
@@ -38,7 +39,7 @@ export function parseTenants(text: string): Tenant[] {
 }
 
 function parseTenant(entry: unknown, where: string): Tenant {
-  if (!isRecord(entry)) throw wrong(where, 'an object', entry);
+  if (!isRecord(entry)) throw wrongKind(where, 'an object', entry);
   for (const key of Object.keys(entry)) {
     if (!(FIELDS as readonly string[]).includes(key)) throw unknownField(where, key, FIELDS);
   }
@@ -68,10 +69,11 @@ function parseTenant(entry: unknown, where: string): Tenant {
 
 function hashesOf(value: unknown, where: string): string[] {
   const hashes: unknown[] = Array.isArray(value) ? value : [];
-  if (hashes.length === 0) throw wrong(where, 'a list of at least one hash, as millrace api-key prints it', value);
+  if (hashes.length === 0) throw wrongKind(where, 'a list of at least one hash, as millrace api-key prints it', value);
   hashes.forEach((hash, index) => {
     // Perhaps the key itself: it is not shown.
-    if (!isSha256(hash)) throw new InferError('INVALID_ARGUMENT', `${where}[${index}]: expected a SHA-256 as 64 lower-case hex digits`);
+    if (!isSha256(hash))
+      throw new InferError('INVALID_ARGUMENT', `${where}[${index}]: expected a SHA-256 as 64 lower-case hex digits`);
   });
   return hashes as string[]; // every one of them is
 }
@@ -105,7 +107,8 @@ function assertDifferent(tenants: readonly Tenant[]): void {
     names.add(name);
     for (const hash of keyHashes) {
       const other = hashes.get(hash);
-      if (other !== undefined) throw new InferError('INVALID_ARGUMENT', `tenants: a key of ${name} belongs to ${other} too`);
+      if (other !== undefined)
+        throw new InferError('INVALID_ARGUMENT', `tenants: a key of ${name} belongs to ${other} too`);
       hashes.set(hash, name);
     }
   }
@@ -150,9 +153,26 @@ function placeOf(text: string, position: number): string {
 
 function unknownField(where: string, key: string, known: readonly string[]): InferError {
   const nearest = nearestName(key, known);
-  const hint = nearest === undefined ? '' : `; did you mean "${nearest}"?`;
-  return new InferError('INVALID_ARGUMENT', `${where}: unknown field "${shownText(key)}"${hint}`);
+  // Perhaps a key, where no field is like it: it is not shown.
+  const text =
+    nearest === undefined
+      ? `a field that is none of ${known.join(', ')}`
+      : `unknown field "${shownText(key)}"; did you mean "${nearest}"?`;
+  return new InferError('INVALID_ARGUMENT', `${where}: ${text}`);
 }
+
+/** For a value that may be a key or a hash, or hold one: says what it is and nothing of it. */
+function wrongKind(where: string, expected: string, given: unknown): InferError {
+  const kind = given === undefined ? 'nothing' : Array.isArray(given) ? 'a list' : (KINDS[typeof given] ?? 'nothing');
+  return new InferError('INVALID_ARGUMENT', `${where}: expected ${expected}, got ${kind}`);
+}
+
+const KINDS: Partial<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+};
 
 function wrong(where: string, expected: string, given: unknown): InferError {
   const shown = given === undefined ? 'nothing' : shownText(JSON.stringify(given));

@@ -70,7 +70,8 @@ export class TenantsFile {
 
 function parse(text: string) {
   try {
-    if (text.length > MAX_FILE_BYTES) throw new InferError('INVALID_ARGUMENT', `it has more than ${MAX_FILE_BYTES} bytes`);
+    if (text.length > MAX_FILE_BYTES)
+      throw new InferError('INVALID_ARGUMENT', `it has more than ${MAX_FILE_BYTES} bytes`);
     return parseTenants(text);
   } catch (error) {
     throw new InferError('INVALID_ARGUMENT', `--api-keys-file: ${InferError.from(error).message}`, { cause: error });

@@ -12,7 +12,10 @@ export function withTenant(tenants: Tenants, next: InferFn): InferFn {
       return response;
     } catch (error) {
       const { code } = InferError.from(error);
-      tenants.count(call.tenant, code === 'RESOURCE_EXHAUSTED' || code === 'PERMISSION_DENIED' ? 'refused' : 'admitted');
+      tenants.count(
+        call.tenant,
+        code === 'RESOURCE_EXHAUSTED' || code === 'PERMISSION_DENIED' ? 'refused' : 'admitted',
+      );
       throw error;
     }
   };

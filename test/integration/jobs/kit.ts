@@ -72,6 +72,7 @@ export function jobOf({ model = 'echo', text = 'text', key, request, ...settings
     callId: 'call',
     level: 0,
     answer: '{}',
+    tenant: '',
     idempotency: key === undefined ? undefined : { key, fingerprint: text },
   };
 }

@@ -199,7 +199,9 @@ test('while Redis is away nobody comes in', async () => {
     expect(await limits.enter(ask)).toBeUndefined();
     await own.kill();
     // Whether it comes before or after the break was seen: it is refused, and does not wait for ever.
-    await expect(limits.enter(askOf({ pool: { ...NONE, requests: 5 } }))).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await expect(limits.enter(askOf({ pool: { ...NONE, requests: 5 } }))).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    });
     await own.start();
     await until('it is up again', () => link.state.kind === 'up');
     expect(await limits.enter(askOf({ pool: { ...NONE, requests: 5 } }))).toBeUndefined();

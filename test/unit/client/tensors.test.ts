@@ -53,6 +53,8 @@ describe('an input that cannot be sent', () => {
     [{ shape: [1], data: [1.5] }, 'INT64', "input 'x', element 0: INT64 cannot hold 1.5"],
     [{ shape: [1], data: [2n ** 63n] }, 'INT64', "input 'x', element 0: INT64 cannot hold 9223372036854775808n"],
     [{ shape: [1], data: ['a'] }, 'FP32', 'input \'x\', element 0: FP32 cannot hold "a"'],
+    [{ shape: [1], data: [1e39] }, 'FP32', "input 'x', element 0: FP32 cannot hold 1e+39"],
+    [{ shape: [1], data: [1] }, 'FP16', "input 'x', element 0: FP16 cannot hold 1"],
     [{ shape: [1], data: [1] }, 'BYTES', "input 'x', element 0: BYTES takes texts or bytes, got 1"],
     [{ shape: [1], data: new Float32Array(1) }, 'FP64', "input 'x': FP64 takes a Float64Array, got a Float32Array"],
   ])('%o as %s is refused', (tensor, datatype, message) => {
@@ -79,6 +81,14 @@ test.each([
 ] as const)('an answer with %s is an error and no crash', (_what, body, cut) => {
   const { headerLength } = answerOf([encodeInput('x', { shape: [9], data: new Uint8Array(9) }, 'UINT8')]);
   expect(() => decodeAnswer(body, cut === undefined ? undefined : headerLength)).toThrow(/the server answered/);
+});
+
+test('a stream of events that breaks or falls silent is an error of the client', async () => {
+  const broken = new ReadableStream<Uint8Array>({
+    pull: (controller) => controller.error(new TypeError('terminated')),
+  });
+  await expect(readEvents(broken).next()).rejects.toMatchObject({ name: 'MillraceError', status: 0 });
+  await expect(readEvents(new ReadableStream(), 1).next()).rejects.toThrow('the server was silent for 1 ms');
 });
 
 test('events come whole, however their bytes are cut', async () => {

@@ -1,3 +1,5 @@
+import type { Devices } from '../../../shared/model/devices.ts';
+import type { GpuOptions } from '../../../shared/model/gpu-options.ts';
 import type { GraphTensor } from '../../../shared/model/graph-tensor.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 
@@ -29,7 +31,13 @@ export interface LoadedModel {
   /** Inputs with a default value in the file, which a run may leave out; absent where a backend cannot take them. */
   readonly optionalInputs?: readonly GraphTensor[];
   readonly outputs: readonly GraphTensor[];
-  createInstance(): Promise<ModelInstance>;
+  /**
+   * @param gpu its number, for an instance on a GPU; unless given, it runs on the CPU
+   * @throws InferError with the reason when the GPU has no room for it or does not work
+   */
+  createInstance(gpu?: number): Promise<ModelInstance>;
+  /** What of a model on GPUs runs on the CPU all the same; '' when nothing does. */
+  readonly remark?: string;
   /** Its runs are requests from now on. Before, they give way to those of other models, where the backend can do that. */
   startServing?(): void;
   /** Frees the weights. All instances have been closed before. */
@@ -55,10 +63,14 @@ export interface LoadOptions {
   readonly arenaShrinkage: string;
   /** Absolute paths of libraries with operators of the model's own. */
   readonly customOpLibraries: readonly string[];
+  /** Undefined for a model without instances on GPUs. */
+  readonly gpu?: GpuOptions;
 }
 
 /** Knows how to load one kind of model. */
 export interface Backend {
   /** @throws InferError INVALID_ARGUMENT with ONNX Runtime's text (no path) when the file cannot be loaded. */
   load(options: LoadOptions): Promise<LoadedModel>;
+  /** Finds out, once, which GPUs work; absent where GPU support is not installed. Never rejects. */
+  devices?(): Promise<Devices>;
 }

@@ -1,4 +1,8 @@
-import type { ModelConfig, ModelInstanceGroup } from '../../../shared/proto/generated/model_config_pb.ts';
+import {
+  type ModelConfig,
+  type ModelInstanceGroup,
+  ModelInstanceGroup_Kind,
+} from '../../../shared/proto/generated/model_config_pb.ts';
 import type { InstanceNeeds, RateLimiter } from '../execute/rate-limiter.ts';
 import type { RunGate } from '../execute/run-slots.ts';
 import type { LoadedModel, ModelInstance } from '../instance/instance.ts';
@@ -33,8 +37,8 @@ export async function createInstances(
   };
   try {
     for (const group of config.instanceGroup) {
-      for (let i = group.count; i > 0; i -= 1) {
-        (group.passive ? passive : active).push(await loaded.createInstance());
+      for (const gpu of placesOf(group)) {
+        (group.passive ? passive : active).push(await loaded.createInstance(gpu));
         if (!group.passive) needs.push(needsOf(group));
       }
     }
@@ -55,6 +59,12 @@ export async function createInstances(
     await close([...active, ...passive]);
     throw error;
   }
+}
+
+/** Where its instances run, one entry each: as in Triton, `count` is that of each GPU. undefined stands for the CPU. */
+function placesOf({ kind, gpus, count }: ModelInstanceGroup): (number | undefined)[] {
+  const places = kind === ModelInstanceGroup_Kind.GPU ? gpus : [undefined];
+  return places.flatMap((place) => Array.from({ length: count }, () => place));
 }
 
 function needsOf({ rateLimiter }: ModelInstanceGroup): InstanceNeeds {

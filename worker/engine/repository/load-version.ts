@@ -2,16 +2,18 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { InferError } from '../../../shared/errors.ts';
 import { createReadyModel } from '../../../shared/model/create-ready-model.ts';
+import type { Devices } from '../../../shared/model/devices.ts';
 import { prepareModelConfig } from '../../../shared/model/prepare-config.ts';
 import type { ModelFiles, ReadyModel } from '../../../shared/model/ready-model.ts';
 import { sequenceBatchingOf } from '../../../shared/model/sequence-tensors.ts';
+import { type ModelConfig, ModelInstanceGroup_Kind } from '../../../shared/proto/generated/model_config_pb.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import { createModelPlan } from '../batch/model-plan.ts';
 import type { RateLimiter } from '../execute/rate-limiter.ts';
 import type { RunGate } from '../execute/run-slots.ts';
-import type { Backend, ModelInstance } from '../instance/instance.ts';
+import type { Backend, LoadedModel, ModelInstance } from '../instance/instance.ts';
 import type { KeptOverLoads } from '../model-lifecycle.ts';
 import { createScheduler } from '../schedule/create-scheduler.ts';
 import type { DeadlineSweep } from '../schedule/deadline-sweep.ts';
@@ -60,10 +62,14 @@ export async function loadVersion(
   const path = await modelFile(source, version);
   const keepsAnswers = context.identities && source.config.responseCache?.enable === true;
   const identify = keepsAnswers ? await watchIdentity(source.path, version) : undefined;
-  const loaded = await context.backend.load(await loadOptionsOf(source.config, source.path, path));
+  const devices = await context.backend.devices?.();
+  const loaded = await context.backend.load(await loadOptionsOf(source.config, source.path, path, devices));
   let created: Instances | undefined;
   try {
-    const config = prepareModelConfig(source.config, loaded, context.autoComplete, context.defaultMaxBatchSize);
+    const { autoComplete, defaultMaxBatchSize } = context;
+    const config = prepareModelConfig(source.config, loaded, autoComplete, defaultMaxBatchSize, devices);
+    const remark = remarkOf(source.config, loaded, devices);
+    if (remark !== '') context.logger.warn({ model: source.name, version, reason: remark }, 'model runs on the CPU');
     const labels = await readLabels(config, source.path);
     const identity = await identify?.(config);
     const ready = createReadyModel({ config, version, versions: source.versions, labels, files, identity });
@@ -85,6 +91,7 @@ export async function loadVersion(
       ready,
       scheduler,
       stats,
+      remark,
       clock: context.clock,
       async release() {
         await group.release();
@@ -96,6 +103,14 @@ export async function loadVersion(
     await loaded.close();
     throw error;
   }
+}
+
+/** What of the model runs on the CPU where GPU support is installed, and why; '' for what was asked for. */
+function remarkOf({ instanceGroup }: ModelConfig, loaded: LoadedModel, devices: Devices | undefined): string {
+  if (loaded.remark) return loaded.remark;
+  if (!devices?.installed || devices.gpus.length > 0) return '';
+  const asked = instanceGroup.length === 0 || instanceGroup.some(({ kind }) => kind === ModelInstanceGroup_Kind.AUTO);
+  return asked ? `the model runs on the CPU, as no GPU works: ${devices.reason}` : '';
 }
 
 /** The file, or in the way of large exports a folder of that name with the file in it. */

@@ -274,7 +274,7 @@ export class ModelRepository implements ModelControl, MemberSource {
         return;
       }
       await this.#loadMembers(entry, path, options, changed);
-      const source = await readModelFolder({ name, path }, logger, options);
+      const source = await readModelFolder({ name, path }, logger, options, context.backend);
       if (temporary) assertNoLibraries(source.config);
       const now: LoadedSource = { source, fingerprint };
       const before = entry.loaded;

@@ -9,6 +9,7 @@ import { resolveBackend } from '../../../shared/model/resolve-backend.ts';
 import { chooseVersions, sortVersionDirectories } from '../../../shared/model/version-directories.ts';
 import { type ModelConfig, ModelConfigSchema } from '../../../shared/proto/generated/model_config_pb.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
+import type { Backend } from '../instance/instance.ts';
 import type { ModelFolder } from './scan-repositories.ts';
 import { isFolder } from './scan-repositories.ts';
 
@@ -31,11 +32,15 @@ export interface ReadOptions {
   readonly configName?: string;
 }
 
-/** @throws InferError with the reason why the model cannot be loaded. */
+/**
+ * @param backend knows which GPUs there are; unless given, there is nothing but the CPU
+ * @throws InferError with the reason why the model cannot be loaded.
+ */
 export async function readModelFolder(
   folder: Pick<ModelFolder, 'name' | 'path'>,
   logger: Logger,
   options: ReadOptions = {},
+  backend: Pick<Backend, 'devices'> = {},
 ): Promise<ModelSource> {
   const { name, path } = folder;
   const written = options.config ?? (await readConfig(name, path, options.configName));
@@ -44,7 +49,7 @@ export async function readModelFolder(
   const fileNames = firstVersion === undefined ? [] : await readdir(join(path, firstVersion));
   if (firstVersion === undefined) chooseVersions(written.versionPolicy, available, name); // says what is missing
   const config = resolveBackend(written, name, fileNames);
-  assertLoadable(config);
+  assertLoadable(config, await backend.devices?.());
   return { name, path, config, versions: chooseVersions(config.versionPolicy, available, name) };
 }
 

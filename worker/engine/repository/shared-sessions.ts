@@ -24,6 +24,7 @@ export class SharedSessions {
   backendFor(marks: string | undefined): Backend {
     if (marks === undefined) return this.#backend;
     return {
+      ...this.#backend,
       load: (options) => {
         if (options.customOpLibraries.length > 0) return this.#backend.load(options); // the marks do not tell of them
         return this.#share(`${JSON.stringify(options)}\n${marks}`, options);

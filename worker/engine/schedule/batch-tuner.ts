@@ -17,13 +17,15 @@ const LESS = 0.85;
 const MORE = 0.02;
 /** Below this part of the goal a p99 leaves room. */
 const ROOMY = 0.7;
+/** What a share below the first one regains where the goal is just kept, so that a few bad seconds do not cost for ever. */
+const REGAINED = 0.005;
 
 /** A change of the delay by less is not worth one. */
 const DELAY_STEP = 0.2;
 
 /** A run is late when its oldest request waited longer than the delay and so many full runs. */
 const LATE_RUNS = 1.5;
-/** More late runs than the first begin a press, fewer than the second end it. */
+/** More late runs than the first begin a press, fewer than the second end it. Those between do where the goal is missed. */
 const PRESSED_ABOVE = 0.5;
 const RELAXED_BELOW = 0.1;
 
@@ -61,7 +63,11 @@ export class BatchTuner implements Tuned {
   #reason = '';
   #share = FIRST_SHARE;
   #pressed = false;
+  /** What would be chosen without a press. */
+  #relaxedRows = 0;
   #wantedRows = 0;
+  /** The last look found the goal missed, and no press. */
+  #missed = false;
   #answers = 0;
   #runs = 0;
   #lateRuns = 0;
@@ -89,7 +95,7 @@ export class BatchTuner implements Tuned {
     const { times } = this.#options;
     times.note(rows, runMs);
     this.#runs += 1;
-    if (waitedMs > this.#limits.delayMs + LATE_RUNS * times.at(this.#limits.maxRows)) this.#lateRuns += 1;
+    if (this.#isLate(rows, waitedMs)) this.#lateRuns += 1;
   }
 
   /** A request was answered so long after its arrival. */
@@ -103,6 +109,7 @@ export class BatchTuner implements Tuned {
     if (this.#answers < REVIEW_ANSWERS || nowMs - this.#reviewedMs < REVIEW_MS) return undefined;
     const pressedBefore = this.#pressed;
     this.#feel();
+    this.#options.times.review();
     this.#answers = 0;
     this.#runs = 0;
     this.#lateRuns = 0;
@@ -121,22 +128,39 @@ export class BatchTuner implements Tuned {
     return limits;
   }
 
+  /**
+   * Whether the line is longer than the limits can keep short. During a press there is no line, as the larger runs carry
+   * the load: what counts is whether those that were really taken are larger than runs without a press could be.
+   */
+  #isLate(rows: number, waitedMs: number): boolean {
+    const { maxRows, delayMs } = this.#limits;
+    if (this.#pressed && this.#relaxedRows < maxRows) return rows > this.#relaxedRows;
+    return waitedMs > delayMs + LATE_RUNS * this.#options.times.at(maxRows);
+  }
+
   /** What the answers since the last look say about the goal. */
   #feel(): void {
     const { goalMs } = this.#options;
     if (goalMs === undefined) return;
     const late = this.#runs === 0 ? 0 : this.#lateRuns / this.#runs;
-    this.#pressed = this.#pressed ? late >= RELAXED_BELOW : late > PRESSED_ABOVE;
-    if (this.#pressed) return;
     const p99Ms = percentile99(this.#answersMs.subarray(0, Math.min(this.#answers, KEPT_ANSWERS)));
-    if (p99Ms > goalMs) this.#share = Math.max(LEAST_SHARE, this.#share * LESS);
+    const pressedBefore = this.#pressed;
+    this.#pressed = late > PRESSED_ABOVE || (late >= RELAXED_BELOW && (pressedBefore || p99Ms > goalMs));
+    if (this.#pressed || pressedBefore) {
+      this.#missed = false; // the larger runs of a press say nothing about the share
+      return;
+    }
+    const missedBefore = this.#missed;
+    this.#missed = p99Ms > goalMs;
+    if (this.#missed && missedBefore) this.#share = Math.max(LEAST_SHARE, this.#share * LESS);
     else if (p99Ms < goalMs * ROOMY) this.#share = Math.min(MOST_SHARE, this.#share + MORE);
+    else if (!this.#missed && this.#share < FIRST_SHARE) this.#share += REGAINED;
   }
 
   #choose(): Tuned {
     const { times, config, auto, maxDelayMs, goalMs } = this.#options;
     const budgetMs = goalMs === undefined ? undefined : goalMs * this.#share;
-    const bounds = { maxRows: config.maxRows, maxDelayMs, budgetMs, pressed: this.#pressed };
+    const bounds = { maxRows: config.maxRows, maxDelayMs, budgetMs, pressedRows: this.#pressed ? this.#limits.maxRows : undefined };
     if (!auto || times.sizes.length === 0) {
       const delayMs = boundDelay(times, config.maxRows, { maxDelayMs: config.delayMs, budgetMs });
       const bounded = delayMs < config.delayMs;
@@ -147,6 +171,7 @@ export class BatchTuner implements Tuned {
       return { limits: { ...config, delayMs }, reason: reason.join('; ') };
     }
     const { rows, delayMs, tooSlow } = chooseBatching(times, bounds);
+    this.#relaxedRows = this.#pressed ? chooseBatching(times, { ...bounds, pressedRows: undefined }).rows : rows;
     const limits = { maxRows: rows, preferredRows: [], delayMs };
     return { limits, reason: this.#reasonOf(rows, tooSlow) };
   }

@@ -9,19 +9,42 @@ const MEMORY_RUNS = 16;
 /** What is measured may be so many times the curve of the load, or as small a part of it: real requests are longer texts. */
 const FURTHEST = 64;
 
+/** How far what is known of a size that is not run moves in one review towards what its neighbour shows. */
+const AGEING = 0.25;
+
+/** A size that was tried anew and is so many times as slow as its neighbour really is slow. */
+const SLOWER = 1.1;
+
+/** A size that turned out to be really slow is believed to be for so many reviews, and twice as many each time again. */
+const FIRST_REST = 8;
+const LONGEST_REST = 256;
+
 interface Size extends CurvePoint {
   /** By how much runs of this size are slower than the curve says. */
   slowness: number;
   runs: number;
+  /** Since the last review. */
+  freshRuns: number;
+  /** Reviews since it was run. */
+  idleReviews: number;
+  /** For how many reviews without a run its slowness is believed. */
+  rest: number;
+  /** Its slowness is no longer what was measured. */
+  aged: boolean;
 }
 
-/** How long runs take by their rows: the curve that was measured at load, corrected by what runs really take. */
+/**
+ * How long runs take by their rows: the curve that was measured at load, corrected by what runs really take. What was
+ * measured of a size that is not run any more is forgotten bit by bit, else a moment of disturbance would rule it out for
+ * ever.
+ */
 export class RunTimes {
   readonly #sizes: readonly Size[];
 
   /** @param curve ascending in rows, all times above 0 */
   constructor(curve: readonly CurvePoint[]) {
-    this.#sizes = curve.map(({ rows, ms }) => ({ rows, ms, slowness: 1, runs: 0 }));
+    const unknown = { slowness: 1, runs: 0, freshRuns: 0, idleReviews: 0, rest: 0, aged: false };
+    this.#sizes = curve.map(({ rows, ms }) => ({ rows, ms, ...unknown }));
   }
 
   /** The sizes that were measured at load, ascending; none where nothing is known. */
@@ -35,7 +58,9 @@ export class RunTimes {
     const expectedMs = interpolate(this.#sizes, rows, ({ ms: loadMs }) => loadMs);
     if (!size || !(expectedMs > 0) || !(ms > 0)) return;
     const slowness = Math.min(FURTHEST, Math.max(1 / FURTHEST, ms / expectedMs));
+    if (size.aged && size.freshRuns === 0) size.runs = ENOUGH_RUNS; // so that it is soon seen what is true
     size.runs += 1;
+    size.freshRuns += 1;
     size.slowness += (slowness - size.slowness) / Math.min(size.runs, MEMORY_RUNS);
   }
 
@@ -44,15 +69,47 @@ export class RunTimes {
     return interpolate(this.#sizes, rows, (size) => size.ms * this.#slownessOf(size));
   }
 
-  /** Of the nearest size that has been run often enough. */
-  #slownessOf(size: Size): number {
-    let nearest: Size | undefined;
-    for (const each of this.#sizes) {
-      if (each.runs < ENOUGH_RUNS) continue;
-      if (!nearest || Math.abs(each.rows - size.rows) < Math.abs(nearest.rows - size.rows)) nearest = each;
+  /** A review: what was not run since the last one comes closer to its nearest neighbour that was. */
+  review(): void {
+    const ran = this.#sizes.filter(({ runs, freshRuns }) => runs >= ENOUGH_RUNS && freshRuns > 0);
+    for (const size of this.#sizes) {
+      const neighbour = nearest(
+        ran.filter((each) => each !== size),
+        size.rows,
+      );
+      if (size.freshRuns > 0) judge(size, neighbour);
+      else if (neighbour && size.runs >= ENOUGH_RUNS) age(size, neighbour);
     }
-    return nearest?.slowness ?? 1;
+    for (const size of this.#sizes) size.freshRuns = 0;
   }
+
+  /** Of the nearest size that has been run often enough. */
+  #slownessOf({ rows }: Size): number {
+    const known = this.#sizes.filter(({ runs }) => runs >= ENOUGH_RUNS);
+    return nearest(known, rows)?.slowness ?? 1;
+  }
+}
+
+function nearest(sizes: readonly Size[], rows: number): Size | undefined {
+  let found: Size | undefined;
+  for (const each of sizes) if (!found || Math.abs(each.rows - rows) < Math.abs(found.rows - rows)) found = each;
+  return found;
+}
+
+function age(size: Size, neighbour: Size): void {
+  size.idleReviews += 1;
+  if (size.idleReviews <= size.rest) return;
+  size.slowness += (neighbour.slowness - size.slowness) * AGEING;
+  size.aged = true;
+}
+
+/** A size that is run. Where it was tried anew, it shows whether it had been taken for slow rightly. */
+function judge(size: Size, neighbour: Size | undefined): void {
+  size.idleReviews = 0;
+  if (!size.aged || size.freshRuns < ENOUGH_RUNS) return;
+  size.aged = false;
+  const slow = neighbour !== undefined && size.slowness > neighbour.slowness * SLOWER;
+  size.rest = slow ? Math.min(LONGEST_REST, Math.max(FIRST_REST, size.rest * 2)) : 0;
 }
 
 /** Straight lines between the sizes; beyond the last one each row costs what it costs there. */

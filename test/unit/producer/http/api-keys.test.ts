@@ -57,7 +57,8 @@ test('a model outside the list of a key is 403, to call and to look at', async (
 test('health and the start page need no key, everything else does', async () => {
   const { app } = setUp();
   const statusOf = async (url: string, headers = {}) => (await app.inject({ url, headers })).statusCode;
-  for (const url of ['/v2/health/live', '/v2/health/ready', '/v2/models/m/ready']) expect(await statusOf(url)).toBe(200);
+  for (const url of ['/v2/health/live', '/v2/health/ready', '/v2/models/m/ready'])
+    expect(await statusOf(url)).toBe(200);
   expect(await statusOf('/', { accept: 'text/html' })).toBe(200);
   for (const url of ['/v2', '/v2/models/m', '/v2/models/stats', '/v2/logging', '/v1/models']) {
     expect(await statusOf(url)).toBe(401);

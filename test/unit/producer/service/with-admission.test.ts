@@ -33,7 +33,8 @@ test('refuses what would pass the byte limit, with the figures, and counts until
 test('gives permits back after failures too', async () => {
   const admission = new Admission({ maxRequestsInFlight: 1, maxBytesInFlight: 100 });
   const infer = withAdmission(admission, new Pace(systemClock), () => Promise.reject(new Error('no')));
-  for (let i = 0; i < 3; i++) await expect(infer(requestOf(60), new Call('1', 0, Infinity))).rejects.toThrow('internal error');
+  for (let i = 0; i < 3; i++)
+    await expect(infer(requestOf(60), new Call('1', 0, Infinity))).rejects.toThrow('internal error');
   expect([admission.requestsInFlight, admission.bytesInFlight]).toEqual([0, 0]);
 });
 
@@ -41,7 +42,10 @@ test('tells one that was refused further in when to come again, by the speed of 
   let nowMs = 0;
   const pace = new Pace({ now: () => nowMs, setTimer: () => () => undefined });
   const admission = new Admission({ maxRequestsInFlight: 10, maxBytesInFlight: 100 }, pace);
-  const answers = [() => Promise.resolve({} as InferResponse), () => Promise.reject(new InferError('RESOURCE_EXHAUSTED', 'full'))];
+  const answers = [
+    () => Promise.resolve({} as InferResponse),
+    () => Promise.reject(new InferError('RESOURCE_EXHAUSTED', 'full')),
+  ];
   const infer = withAdmission(admission, pace, () => {
     nowMs += 5000;
     return answers.shift()!();

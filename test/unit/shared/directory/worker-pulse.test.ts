@@ -35,6 +35,9 @@ it('a worker tells when it started and what it runs on; one of before has neithe
   expect(decodeWorkerRecord(encodeWorkerRecord(old))).toEqual(old);
   const record = { ...old, startedMs: 5, devices: [{ kind: 'cpu' as const, name: 'some CPU', count: 2 }] };
   expect(decodeWorkerRecord(encodeWorkerRecord(record))).toEqual(record);
-  const odd = JSON.stringify({ ...JSON.parse(encodeWorkerRecord(old)), devices: [{ kind: 'tpu', name: 'x', count: 1 }] });
+  const odd = JSON.stringify({
+    ...JSON.parse(encodeWorkerRecord(old)),
+    devices: [{ kind: 'tpu', name: 'x', count: 1 }],
+  });
   expect(decodeWorkerRecord(odd)).toEqual({ ...old, devices: [] });
 });

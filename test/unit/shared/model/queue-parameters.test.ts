@@ -13,7 +13,12 @@ test('a config without them limits nothing and weighs one', () => {
 });
 
 test('reads what a config says', () => {
-  const config = configOf({ queue_max_requests: '5', queue_max_rows: '60', queue_max_bytes: '7000000', queue_weight: '8' });
+  const config = configOf({
+    queue_max_requests: '5',
+    queue_max_rows: '60',
+    queue_max_bytes: '7000000',
+    queue_weight: '8',
+  });
   expect(findQueueParameterProblems(config)).toEqual([]);
   expect(queueParametersOf(config)).toEqual({ maxRequests: 5, maxRows: 60, maxBytes: 7_000_000, weight: 8 });
 });

@@ -38,7 +38,7 @@ const REFUSALS =
   /^(?:Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Missing Input)/;
 
 function isOutOfMemory(text: string): boolean {
-  return /failed to allocate memory|bad.?alloc/i.test(text);
+  return /failed to allocate memory|bad.?alloc|CUDA failure 2:|(?:CUDNN|CUBLAS)_STATUS_ALLOC_FAILED/i.test(text);
 }
 
 /** The folders of the machine and the lines of ONNX Runtime's source say nothing to a client; the rest stays. */

@@ -105,10 +105,14 @@ describe('a list', () => {
     expect(readJobQuery({})).toEqual({ model: undefined, state: undefined, limit: 100, cursor: '' });
   });
 
-  it.each([[{ model: '' }], [{ state: 'lost' }], [{ limit: '0' }], [{ limit: '1001' }], [{ cursor: '(x' }]])(
-    'refuses %j',
-    (query) => {
-      expect(() => readJobQuery(query)).toThrow(/must be/);
-    },
-  );
+  it.each([
+    [{ model: '' }],
+    [{ state: 'lost' }],
+    [{ limit: '0' }],
+    [{ limit: '1001' }],
+    [{ cursor: '(x' }],
+    [{ cursor: '' }],
+  ])('refuses %j', (query) => {
+    expect(() => readJobQuery(query)).toThrow(/must be/);
+  });
 });

@@ -39,7 +39,10 @@ export function stepsArbitrary(): fc.Arbitrary<readonly Step[]> {
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.record({ kind: fc.constant('enter' as const), ask }) },
       { weight: 3, arbitrary: fc.record({ kind: fc.constant('leave' as const), pick: fc.nat(1000) }) },
-      { weight: 1, arbitrary: fc.record({ kind: fc.constant('wait' as const), us: fc.integer({ min: 0, max: 12_000_000 }) }) },
+      {
+        weight: 1,
+        arbitrary: fc.record({ kind: fc.constant('wait' as const), us: fc.integer({ min: 0, max: 12_000_000 }) }),
+      },
     );
     return fc.array(step, { maxLength: 80 });
   });

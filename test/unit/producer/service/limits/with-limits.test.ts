@@ -22,7 +22,9 @@ function setUp(parameters: Record<string, string>, pool: Amounts = NONE, tenants
   const limits = new MemoryLimits(clock);
   const running: { resolve: () => void; reject: (error: Error) => void }[] = [];
   const infer = withLimits({ limits, pool, catalog, tenants, pace: new Pace(clock) }, () => {
-    return new Promise<InferResponse>((resolve, reject) => running.push({ resolve: () => resolve({} as InferResponse), reject }));
+    return new Promise<InferResponse>((resolve, reject) =>
+      running.push({ resolve: () => resolve({} as InferResponse), reject }),
+    );
   });
   return { infer, running };
 }

@@ -25,12 +25,15 @@ describe('tenants', () => {
     expect(identify(headers as Record<string, string>)).toBe(name);
   });
 
-  test.each([[{}], [{ authorization: 'Bearer ' }], [{ authorization: 'k1' }], [{ 'x-api-key': '' }], [{ 'x-api-key': 'K1' }]])(
-    'are not known by anything else: %j',
-    (headers) => {
-      expect(() => identify(headers as Record<string, string>)).toThrow(/API key/);
-    },
-  );
+  test.each([
+    [{}],
+    [{ authorization: 'Bearer ' }],
+    [{ authorization: 'k1' }],
+    [{ 'x-api-key': '' }],
+    [{ 'x-api-key': 'K1' }],
+  ])('are not known by anything else: %j', (headers) => {
+    expect(() => identify(headers as Record<string, string>)).toThrow(/API key/);
+  });
 
   test('reach the models of their list alone, and their requests are counted', async () => {
     const outcomes = [
@@ -60,7 +63,10 @@ describe('a keys file', () => {
   let folder = '';
   let path = '';
   const write = (key: string) =>
-    writeFileSync(path, JSON.stringify({ tenants: [{ name: 'a', key_sha256: [createHash('sha256').update(key).digest('hex')] }] }));
+    writeFileSync(
+      path,
+      JSON.stringify({ tenants: [{ name: 'a', key_sha256: [createHash('sha256').update(key).digest('hex')] }] }),
+    );
 
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'millrace-keys-'));

@@ -2,7 +2,12 @@ import type { Datatype } from '../../../../../shared/tensor/datatype.ts';
 import type { LoadOptions } from '../../../instance/instance.ts';
 
 /** What a session thread is started with. */
-export type ThreadOptions = LoadOptions;
+export interface ThreadOptions extends LoadOptions {
+  /** The number of the GPU that it runs on; unless given, the CPU. */
+  readonly device?: number;
+  /** Whether the session is refused when a node of it would run on the CPU. */
+  readonly strict?: boolean;
+}
 
 /** A tensor on its way between the threads: the memory of `data` changes hands, nothing is cloned. */
 export interface SentTensor {

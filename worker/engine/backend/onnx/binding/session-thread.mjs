@@ -33,12 +33,14 @@ async function load(options) {
   // Failures come back as errors; nothing is to be written to stderr by the library.
   ort.env.logLevel = 'fatal';
   try {
-    const { path, exactInt8, sessionEntries, arenaShrinkage, customOpLibraries, ...rest } = options;
+    const { path, exactInt8, sessionEntries, arenaShrinkage, customOpLibraries, gpu, device, strict, ...rest } = options;
+    if (device !== undefined) rest.executionProviders = [{ name: 'cuda', deviceId: device }];
     const extra = nested({
       'session.intra_op.allow_spinning': '0',
       'session.inter_op.allow_spinning': '0',
       'session.x64quantprecision': exactInt8 ? '1' : '0',
       ...sessionEntries,
+      ...(strict && { 'session.disable_cpu_ep_fallback': '1' }),
     });
     const loaded = await ort.InferenceSession.create(path, { ...rest, extra });
     parentPort.postMessage({ type: 'loaded', inputs: loaded.inputMetadata, outputs: loaded.outputMetadata });

@@ -1,6 +1,6 @@
 import koffi from 'koffi';
 import { BackgroundCalls } from './background-calls.ts';
-import type { Memory, OrtFunctions, Pointer, Status } from './functions.ts';
+import type { Memory, OrtFunctions, PlacementFunctions, Pointer, Status } from './functions.ts';
 import { loadLibrary, type Library } from './library.ts';
 import { assertOk } from './status.ts';
 
@@ -8,6 +8,7 @@ import { assertOk } from './status.ts';
 export interface Api {
   readonly ort: OrtFunctions;
   readonly native: Library['native'];
+  readonly placement: PlacementFunctions | undefined;
   readonly background: BackgroundCalls;
   readonly copy: Library['copy'];
   readonly trim: Library['trim'];
@@ -32,13 +33,15 @@ const DEFAULT_MEMORY = 0;
 
 /**
  * Opens the C API. What it holds lives as long as the process: there is one environment, and sessions refer to it.
+ * @param core path of the library, where it is not the package's own
  * @throws InferError UNAVAILABLE
  */
-export function openApi(globalThreads?: GlobalThreads): Api {
-  const { ort, native, copy, trim } = loadLibrary();
+export function openApi(globalThreads?: GlobalThreads, core?: string): Api {
+  const { ort, native, placement, copy, trim } = loadLibrary(core);
   return {
     ort,
     native,
+    placement,
     background: new BackgroundCalls(),
     copy,
     trim,

@@ -27,49 +27,65 @@ interface Waiting {
  */
 export class BackgroundCalls {
   readonly #idle: Worker[] = [];
+  readonly #busy = new Map<Worker, Waiting>();
   readonly #waiting: Waiting[] = [];
-  #threads = 0;
 
-  /** The memory behind the addresses has to stay as it is until `done`. */
+  /**
+   * The memory behind the addresses has to stay as it is until `done`.
+   * @throws Error when the call can never be made, as there is no thread and none can be started; `done` is not called then
+   */
   start(native: NativeFunction, values: readonly Value[], done: Waiting['done']): void {
     const call = { address: native.address, result: native.result, args: native.args, values };
-    this.#waiting.push({ call, done });
-    this.#pump();
+    const waiting = { call, done };
+    this.#waiting.push(waiting);
+    try {
+      this.#pump();
+    } catch (error) {
+      if (this.#busy.size > 0) return; // its turn comes when one of those is over
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      throw error;
+    }
   }
 
   #pump(): void {
-    if (this.#idle.length === 0 && this.#threads < MAX_THREADS && this.#waiting.length > 0) this.#addThread();
-    const thread = this.#idle.pop();
-    if (!thread) return;
-    const next = this.#waiting.shift();
-    if (next) this.#call(thread, next);
-    else this.#idle.push(thread);
+    while (this.#waiting.length > 0) {
+      if (this.#idle.length === 0 && this.#busy.size >= MAX_THREADS) return;
+      const thread = this.#idle.pop() ?? this.#createThread();
+      const next = this.#waiting.shift();
+      if (!next) return;
+      this.#busy.set(thread, next);
+      thread.ref();
+      thread.postMessage(next.call);
+    }
   }
 
-  #addThread(): void {
-    this.#threads += 1;
+  #createThread(): Worker {
     const workerData = { niceness: NICENESS, stackBytes: STACK_BYTES };
     // No flags of this process: a loader for TypeScript or a coverage tool has no business in there.
     const thread = new Worker(new URL('./background-thread.mjs', import.meta.url), { workerData, execArgv: [] });
-    thread.unref();
-    this.#idle.push(thread);
+    thread.on('message', ({ error, value }: { error?: Error; value?: Result }) => {
+      this.#idle.push(thread);
+      this.#settle(thread, error ?? null, value);
+    });
+    thread.on('error', (error) => {
+      const at = this.#idle.indexOf(thread);
+      if (at >= 0) this.#idle.splice(at, 1);
+      this.#settle(thread, error, undefined);
+    });
+    return thread;
   }
 
-  #call(thread: Worker, { call, done }: Waiting): void {
-    const settle = (error: Error | null, result: Result, usable: boolean): void => {
-      thread.off('message', onMessage);
-      thread.off('error', onError);
-      thread.unref();
-      if (usable) this.#idle.push(thread);
-      else this.#threads -= 1;
-      done(error, result);
+  #settle(thread: Worker, error: Error | null, result: Result): void {
+    const waiting = this.#busy.get(thread);
+    this.#busy.delete(thread);
+    thread.unref();
+    waiting?.done(error, result);
+    try {
       this.#pump();
-    };
-    const onMessage = ({ error, value }: { error?: Error; value?: Result }): void => settle(error ?? null, value, true);
-    const onError = (error: Error): void => settle(error, undefined, false);
-    thread.ref();
-    thread.on('message', onMessage);
-    thread.on('error', onError);
-    thread.postMessage(call);
+    } catch (failure) {
+      if (this.#busy.size > 0) return;
+      const reason = failure instanceof Error ? failure : new Error(String(failure));
+      for (const { done } of this.#waiting.splice(0)) done(reason, undefined);
+    }
   }
 }

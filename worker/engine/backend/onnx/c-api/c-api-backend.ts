@@ -1,9 +1,12 @@
 import type { Backend, LoadedModel, LoadOptions } from '../../../instance/instance.ts';
+import { type GpuFolder, problemOfFolder } from '../gpu/gpu-folder.ts';
 import { loadError } from '../ort-error.ts';
 import { openApi, type Api, type GlobalThreads } from './api.ts';
 import { bindGraph } from './bound-graph.ts';
 import { CApiInstance, type SharedSession } from './c-api-instance.ts';
 import type { Pointer } from './functions.ts';
+import { loadOnGpus } from './gpu-model.ts';
+import { Gpus } from './gpus.ts';
 import { readGraph, type SessionGraph } from './graph.ts';
 import { closeSession, openSession } from './session.ts';
 import { failureOf } from './status.ts';
@@ -13,12 +16,20 @@ import { failureOf } from './status.ts';
  * instances of a model share one session, that is one copy of the weights. `process.exit()` waits for the pool's threads,
  * so for runs under way: stop them first, or they decide when the process ends.
  * @param globalThreads what all sessions share instead of having threads of their own; the first backend of a process decides
+ * @param folder GPU support, where it is installed
  * @throws InferError UNAVAILABLE when the library cannot be loaded on this platform.
  */
-export function createCApiBackend(globalThreads?: GlobalThreads): Backend {
-  const api = openApi(globalThreads);
+export function createCApiBackend(globalThreads?: GlobalThreads, folder?: GpuFolder): Backend {
+  const problem = folder && problemOfFolder(folder);
+  const api = openApi(globalThreads, problem ? undefined : folder?.core);
   const serving = new Set<Pointer>();
-  return { load: (options) => loadModel(api, options, serving) };
+  if (!folder) return { load: (options) => loadModel(api, options, serving) };
+  const gpus = new Gpus(api, problem);
+  return {
+    load: (options) =>
+      options.gpu ? loadOnGpus(api, gpus, options, options.gpu) : loadModel(api, options, serving),
+    devices: () => gpus.devices(),
+  };
 }
 
 /** While others serve, what a load takes is taken in the background. */

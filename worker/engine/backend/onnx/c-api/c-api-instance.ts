@@ -1,6 +1,7 @@
 import { InferError } from '../../../../../shared/errors.ts';
 import type { Tensor } from '../../../../../shared/tensor/tensor.ts';
 import type { ModelInstance, Run } from '../../../instance/instance.ts';
+import { gpuRunError } from '../gpu/gpu-error.ts';
 import { runError } from '../ort-error.ts';
 import { explainFailure } from '../run-refusals.ts';
 import { pointerFrom, type Api } from './api.ts';
@@ -20,6 +21,8 @@ export interface SharedSession {
   shapesDiffer: boolean;
   /** Its runs give way to those of all others, until it serves. */
   background: boolean;
+  /** The number of the GPU that it runs on; undefined for the CPU. */
+  readonly gpu?: number;
 }
 
 /** One run at a time on a shared session, on a thread of libuv's pool. */
@@ -27,13 +30,18 @@ export class CApiInstance implements ModelInstance {
   readonly #session: SharedSession;
   readonly #runOptions: Pointer;
   readonly #frame: RunFrame;
+  readonly #release: (() => Promise<void>) | undefined;
   readonly #done = (error: Error | null, status: Status) => this.#finish(error, status);
   #active: ActiveRun | undefined;
   #closed: Promise<void> | undefined;
 
-  /** @throws OrtCallError */
-  constructor(session: SharedSession) {
+  /**
+   * @param release frees the session, where it belongs to this instance alone
+   * @throws OrtCallError
+   */
+  constructor(session: SharedSession, release?: () => Promise<void>) {
     const { api } = session;
+    this.#release = release;
     this.#session = session;
     this.#frame = new RunFrame(api, session.pointer, session.graph);
     this.#runOptions = pointerFrom(api.ort, (out) => api.ort.CreateRunOptions(out));
@@ -69,6 +77,7 @@ export class CApiInstance implements ModelInstance {
     // Whether the run under way went well is its caller's business; here it only has to be over.
     await this.#active?.result.catch(() => undefined);
     this.#session.api.ort.ReleaseRunOptions(this.#runOptions);
+    await this.#release?.();
   }
 
   #stop(run: ActiveRun): void {
@@ -100,6 +109,8 @@ export class CApiInstance implements ModelInstance {
   }
 
   #explained(error: InferError): InferError {
+    const { gpu } = this.#session;
+    if (gpu !== undefined && error.code !== 'CANCELLED') return gpuRunError(error, gpu);
     const declared = Array.from(this.#session.graph.inputs.values(), ({ tensor }) => tensor);
     return explainFailure(error, this.#active?.inputs ?? [], declared);
   }

@@ -42,6 +42,15 @@ export interface OrtFunctions {
   readonly DisableCpuMemArena: (options: Pointer) => Status;
   readonly DisablePerSessionThreads: (options: Pointer) => Status;
   readonly RegisterCustomOpsLibrary_V2: (options: Pointer, path: string) => Status;
+  readonly CreateCUDAProviderOptions: (out: Memory) => Status;
+  readonly UpdateCUDAProviderOptions: (
+    cuda: Pointer,
+    keys: readonly string[],
+    values: readonly string[],
+    count: number,
+  ) => Status;
+  readonly SessionOptionsAppendExecutionProvider_CUDA_V2: (options: Pointer, cuda: Pointer) => Status;
+  readonly ReleaseCUDAProviderOptions: (cuda: Pointer) => void;
   readonly AddSessionConfigEntry: (options: Pointer, key: string, value: string) => Status;
   readonly CreateSession: Threaded<[env: Pointer, path: string, options: Pointer, out: Memory]>;
   readonly ReleaseSession: Threaded<[session: Pointer]>;
@@ -122,17 +131,27 @@ export interface OrtFunctions {
   >;
 }
 
+/** Functions of later releases, about which nodes of a session run where. What they give belongs to the session. */
+export interface PlacementFunctions {
+  readonly Session_GetEpGraphAssignmentInfo: (session: Pointer, parts: Memory, count: Memory) => Status;
+  readonly EpAssignedSubgraph_GetEpName: (part: Pointer, out: Memory) => Status;
+  readonly EpAssignedSubgraph_GetNodes: (part: Pointer, nodes: Memory, count: Memory) => Status;
+  readonly EpAssignedNode_GetName: (node: Pointer, out: Memory) => Status;
+  readonly EpAssignedNode_GetOperatorType: (node: Pointer, out: Memory) => Status;
+}
+
+/** Where a function stands in the API table, what it returns and what it takes. */
+export type Slot = readonly [slot: number, result: string, args: readonly string[]];
+
 const P = 'void *';
+const TEXTS = 'const char **';
 /** A path is text of the platform's own width. */
 const PATH = process.platform === 'win32' ? 'str16' : 'str';
 
 /** Version of the API table that is asked for. The table only grows, so these slots hold for every later release. */
 export const API_VERSION = 19;
 
-/** Where in the API table each function stands, what it returns and what it takes. */
-export const SLOTS: Readonly<
-  Record<keyof OrtFunctions, readonly [slot: number, result: string, args: readonly string[]]>
-> = {
+export const SLOTS: Readonly<Record<keyof OrtFunctions, Slot>> = {
   GetErrorCode: [1, 'int', [P]],
   GetErrorMessage: [2, 'str', [P]],
   CreateEnv: [3, P, ['int', 'str', P]],
@@ -188,6 +207,21 @@ export const SLOTS: Readonly<
   SetGlobalInterOpNumThreads: [148, P, [P, 'int']],
   SetGlobalSpinControl: [149, P, [P, 'int']],
   AddRunConfigEntry: [165, P, [P, 'str', 'str']],
+  SessionOptionsAppendExecutionProvider_CUDA_V2: [204, P, [P, P]],
+  CreateCUDAProviderOptions: [205, P, [P]],
+  UpdateCUDAProviderOptions: [206, P, [P, TEXTS, TEXTS, 'size_t']],
+  ReleaseCUDAProviderOptions: [208, 'void', [P]],
   RegisterCustomOpsLibrary_V2: [228, P, [P, PATH]],
   GetResizedStringTensorElementBuffer: [252, P, [P, 'size_t', 'size_t', P]],
+};
+
+/** The first version whose table reaches so far. */
+export const PLACEMENT_API_VERSION = 24;
+
+export const PLACEMENT_SLOTS: Readonly<Record<keyof PlacementFunctions, Slot>> = {
+  Session_GetEpGraphAssignmentInfo: [407, P, [P, P, P]],
+  EpAssignedSubgraph_GetEpName: [408, P, [P, P]],
+  EpAssignedSubgraph_GetNodes: [409, P, [P, P, P]],
+  EpAssignedNode_GetName: [410, P, [P, P]],
+  EpAssignedNode_GetOperatorType: [412, P, [P, P]],
 };

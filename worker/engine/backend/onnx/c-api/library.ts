@@ -2,7 +2,17 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import koffi, { type LibraryHandle } from 'koffi';
 import { InferError } from '../../../../../shared/errors.ts';
-import { API_VERSION, SLOTS, type Memory, type OrtFunctions, type Pointer } from './functions.ts';
+import {
+  API_VERSION,
+  type Memory,
+  type OrtFunctions,
+  PLACEMENT_API_VERSION,
+  PLACEMENT_SLOTS,
+  type PlacementFunctions,
+  type Pointer,
+  type Slot,
+  SLOTS,
+} from './functions.ts';
 import { applyKoffiSettings } from './koffi-settings.ts';
 
 /** A function that is called by its address. */
@@ -18,6 +28,8 @@ export interface Library {
   readonly ort: OrtFunctions;
   /** The same functions for other threads. */
   readonly native: Readonly<Record<keyof OrtFunctions, NativeFunction>>;
+  /** Undefined where the library is too old to tell. */
+  readonly placement: PlacementFunctions | undefined;
   readonly copy: (target: Memory, source: Memory, byteLength: number) => void;
   /** Gives memory that was freed back to the system, where the C library can be asked to. */
   readonly trim: () => Promise<void>;
@@ -32,12 +44,13 @@ const loadedForever: LibraryHandle[] = [];
 
 /**
  * Loads the library that the onnxruntime-node package ships for this platform.
+ * @param core the same library by a path with execution providers beside it, which are looked for where it was loaded from
  * @throws InferError UNAVAILABLE with the reason when there is none or it cannot be loaded.
  */
-export function loadLibrary(): Library {
+export function loadLibrary(core = libraryPath()): Library {
   try {
     applyKoffiSettings();
-    const library = keep(koffi.load(libraryPath()));
+    const library = keep(koffi.load(core));
     return { ...functionsOf(library), copy: loadMemoryCopy(), trim: loadTrim() };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
@@ -59,25 +72,42 @@ const LIBRARY_NAMES: Partial<Record<NodeJS.Platform, string>> = {
 };
 
 /** OrtGetApiBase gives two functions; the first gives the table of all others. */
-function functionsOf(library: LibraryHandle): Pick<Library, 'ort' | 'native'> {
+function functionsOf(library: LibraryHandle): Pick<Library, 'ort' | 'native' | 'placement'> {
   const getBase = library.func('OrtGetApiBase', 'void *', []);
   const [getApi] = koffi.decode(getBase(), koffi.array('void *', 2)) as Pointer[]; // two function pointers, by the header
-  const table = koffi.call(getApi, koffi.proto('void *', ['uint32_t']), API_VERSION) as Pointer | null; // by the header
+  const tableOf = (version: number) => {
+    return koffi.call(getApi, koffi.proto('void *', ['uint32_t']), version) as Pointer | null; // by the header
+  };
+  const table = tableOf(API_VERSION);
   if (table === null) throw new Error(`it is older than version 1.${API_VERSION}`);
-  const length = 1 + Math.max(...Object.values(SLOTS).map(([slot]) => slot));
-  const pointers = koffi.decode(table, koffi.array('void *', length)) as Pointer[]; // the table is an array of pointers
-  const functions = Object.entries(SLOTS).map(([name, [slot, result, args]]) => [
-    name,
-    koffi.decode(pointers[slot], koffi.proto(result, [...args])) as unknown,
-  ]);
+  const pointers = pointersOf(table, SLOTS);
   const natives = Object.entries(SLOTS).map(([name, [slot, result, args]]) => [
     name,
     { address: pointers[slot], result, args },
   ]);
+  const later = tableOf(PLACEMENT_API_VERSION);
   return {
-    ort: Object.fromEntries(functions) as OrtFunctions, // the keys of SLOTS are the keys of OrtFunctions
+    ort: decodeFunctions(pointers, SLOTS) as unknown as OrtFunctions, // the keys of SLOTS are the keys of OrtFunctions
     native: Object.fromEntries(natives) as Library['native'], // likewise
+    placement:
+      later === null
+        ? undefined
+        : (decodeFunctions(pointersOf(later, PLACEMENT_SLOTS), PLACEMENT_SLOTS) as unknown as PlacementFunctions), // likewise
   };
+}
+
+/** The table is an array of pointers. */
+function pointersOf(table: Pointer, slots: Readonly<Record<string, Slot>>): Pointer[] {
+  const length = 1 + Math.max(...Object.values(slots).map(([slot]) => slot));
+  return koffi.decode(table, koffi.array('void *', length)) as Pointer[]; // an array of pointers, by the header
+}
+
+function decodeFunctions(pointers: readonly Pointer[], slots: Readonly<Record<string, Slot>>): Record<string, unknown> {
+  const functions = Object.entries(slots).map(([name, [slot, result, args]]) => [
+    name,
+    koffi.decode(pointers[slot], koffi.proto(result, [...args])) as unknown,
+  ]);
+  return Object.fromEntries(functions) as Record<string, unknown>; // entries of names and functions
 }
 
 /** memcpy, which every C library exports under that name. */

@@ -8,12 +8,22 @@ import { assertOk, OrtCallError, takeFailure } from './status.ts';
 const GRAPH_LEVELS = { disabled: 0, basic: 1, extended: 2, all: 99 } as const;
 const EXECUTION_MODES = { sequential: 0, parallel: 1 } as const;
 
-/** Loads a model file on a thread of the pool or, where others must not feel it, in the background. @throws OrtCallError */
-export async function openSession(api: Api, options: LoadOptions, background: boolean): Promise<Pointer> {
+/**
+ * Loads a model file on a thread of the pool or, where others must not feel it, in the background.
+ * @param provide adds an execution provider to the session's options; then nothing happens in the background
+ * @throws OrtCallError
+ */
+export async function openSession(
+  api: Api,
+  options: LoadOptions,
+  background: boolean,
+  provide?: (sessionOptions: Pointer) => void,
+): Promise<Pointer> {
   const { ort } = api;
   const sessionOptions = pointerFrom(ort, (out) => ort.CreateSessionOptions(out));
   try {
     applyOptions(api, sessionOptions, options);
+    provide?.(sessionOptions);
     const out = new BigUint64Array(1);
     await new Promise<void>((resolve, reject) => {
       const done = (error: Error | null, status: Status | undefined): void => {
@@ -21,7 +31,7 @@ export async function openSession(api: Api, options: LoadOptions, background: bo
         else if (status) reject(new OrtCallError(takeFailure(ort, status)));
         else resolve();
       };
-      if (background && !makesThreads(api, options)) {
+      if (background && !provide && !makesThreads(api, options)) {
         const values = [api.env, options.path, sessionOptions, koffi.address(out)];
         api.background.start(api.native.CreateSession, values, done);
       } else {
@@ -34,7 +44,10 @@ export async function openSession(api: Api, options: LoadOptions, background: bo
   }
 }
 
-/** Threads inherit the priority of the one that makes them, and a session keeps its own for as long as it lives. */
+/**
+ * Threads inherit the priority of the one that makes them, and a session keeps its own for as long as it lives. An
+ * execution provider makes threads, too: CUDA those of its context.
+ */
 function makesThreads({ sharedThreads }: Api, options: LoadOptions): boolean {
   return !sharedThreads && (options.intraOpNumThreads !== 1 || options.executionMode === 'parallel');
 }
