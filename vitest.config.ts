@@ -13,6 +13,7 @@ export default defineConfig({
       project('e2e', { testTimeout: 120_000, hookTimeout: 120_000, fileParallelism: false }),
       project('browser', { testTimeout: 120_000, hookTimeout: 120_000, fileParallelism: false }),
       project('clients', { testTimeout: 300_000, hookTimeout: 600_000, fileParallelism: false }),
+      project('gpu', { testTimeout: 180_000, hookTimeout: 900_000, fileParallelism: false }),
       project('chaos', { testTimeout: 180_000, hookTimeout: 120_000, fileParallelism: false }),
     ],
   },

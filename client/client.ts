@@ -49,6 +49,8 @@ export interface EnqueueOptions<
   readonly attempts?: number;
   /** How long job and answer are kept once it is over, in ms. */
   readonly keepMs?: number;
+  /** A URL that the server tells when the job is over, where webhooks are switched on. */
+  readonly webhook?: string;
   /**
    * Two jobs with one key are one job. A key of its own unless given, so that trying again after a lost connection never
    * makes two.
@@ -281,15 +283,17 @@ interface JobSettings {
   readonly deadlineMs?: number | undefined;
   readonly attempts?: number | undefined;
   readonly keepMs?: number | undefined;
+  readonly webhook?: string | undefined;
 }
 
-function jobQuery({ priority, delayMs, deadlineMs, attempts, keepMs }: JobSettings): string {
+function jobQuery({ priority, delayMs, deadlineMs, attempts, keepMs, webhook }: JobSettings): string {
   const query = new URLSearchParams();
   if (priority !== undefined) query.set('priority', String(priority));
   if (delayMs !== undefined) query.set('delay', `${delayMs}ms`);
   if (deadlineMs !== undefined) query.set('timeout', `${deadlineMs}ms`);
   if (attempts !== undefined) query.set('attempts', String(attempts));
   if (keepMs !== undefined) query.set('keep', `${keepMs}ms`);
+  if (webhook !== undefined) query.set('webhook', webhook);
   return query.size === 0 ? '' : `?${query.toString()}`;
 }
 

@@ -20,7 +20,7 @@ const { status, signal } = spawnSync(
   [
     join(root, 'scripts', 'test.mjs'),
     'chaos',
-    soak === undefined ? 'drills' : 'soak',
+    ...(soak === undefined ? ['drills', 'poison'] : ['soak']),
     ...(names.length > 0 ? ['-t', names.join(' ')] : []),
   ],
   {

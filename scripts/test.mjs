@@ -1,6 +1,6 @@
 // `npm test`: installs, builds and runs the tests, with real Redis and real models.
 //   node scripts/test.mjs                   unit, contract, integration and end-to-end tests
-//   node scripts/test.mjs --slow            the browser, the official clients, the drills
+//   node scripts/test.mjs --slow            the browser, the official clients, GPUs on a pretend runtime, the drills
 //   node scripts/test.mjs unit test/unit/x  one kind, and vitest's own arguments
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { checkMachine, fail, installIfStale, root } from './install.mjs';
 
 const FAST = ['unit', 'contract', 'integration', 'e2e'];
-const SLOW = ['browser', 'clients', 'chaos'];
+const SLOW = ['browser', 'clients', 'gpu', 'chaos'];
 
 checkMachine();
 installIfStale();
@@ -26,7 +26,8 @@ if (chosen.includes('browser')) {
     'Debian: apt-get install chromium',
   );
 }
-if (chosen.includes('clients'))
+if (chosen.includes('gpu')) need('gcc', ['gcc', 'libc6-dev', 'binutils'], 'Debian: apt-get install gcc libc6-dev');
+if (chosen.includes('clients') || chosen.includes('gpu'))
   need('python3', ['python3', 'python3-venv'], 'Debian: apt-get install python3 python3-venv');
 
 const { buildIfStale } = await import('./build.mjs');

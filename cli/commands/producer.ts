@@ -43,7 +43,9 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
   const dispatcher = new CountingDispatcher(queue);
   const responseStore = cache && (await createResponseStore(cache, logger));
   const { redis: redisUrl, maxOpenJobs: maxOpen } = settings;
-  const jobStore = new RedisJobStore({ pool: queue.pool, redisUrl, maxOpen, logger });
+  const tenants = rules.keys?.tenants;
+  const shareOf = tenants && ((name: string, all: number) => tenants.shareOf(name, all));
+  const jobStore = new RedisJobStore({ pool: queue.pool, redisUrl, maxOpen, shareOf, logger });
   await jobStore.start();
   const webhooks =
     rules.webhooks &&

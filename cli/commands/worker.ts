@@ -26,13 +26,17 @@ export async function worker(settings: Settings<'worker'>): Promise<void> {
   let consumer: Consumer | undefined;
   let closeGpus: (() => void) | undefined;
   const drain = new AbortController();
+  let leaving = false;
   const close = async (graceMs: number): Promise<void> => {
+    leaving = true;
     await consumer?.close(graceMs);
     await engine.close(graceMs);
     closeGpus?.();
     await metrics?.close();
   };
   const onDrain = () => drain.abort();
+  // Before it joins: a signal must not lose what it takes as soon as it has.
+  const leave = closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
   const joined = await closeOnFailure(close, async () => {
     const ready = () => consumer?.ready() ?? JOINING;
     const registry = createMetricsRegistry(engine, metricsOptions);
@@ -41,10 +45,10 @@ export async function worker(settings: Settings<'worker'>): Promise<void> {
     const retentionMs = settings.modelRetentionSecs * 1000;
     const poolEngine = poolEngineOf(engine);
     consumer = await createConsumer({ redisUrl: settings.redis, engine: poolEngine, logger, retentionMs, onDrain });
+    if (leaving) await consumer.close(0);
     return consumer;
   });
   const { workerId } = joined;
-  const leave = closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
   if (drain.signal.aborted) leave('drained');
   drain.signal.addEventListener('abort', () => leave('drained'));
   if (idleMs !== undefined) leaveWhenIdle({ consumer: joined, idleMs, leave, logger });

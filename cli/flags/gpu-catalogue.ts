@@ -6,7 +6,11 @@ const SWITCH = { type: 'boolean', value: 'BOOL', default: false, commandLineOnly
 
 /** Every option of `millrace gpu …`. One row here is also a row of docs/gpu.md (checked by a test). */
 export const GPU_FLAGS = {
-  gpuDir: { ...FLAGS.gpuDir, aliases: ['dir'], help: 'the folder; default millrace/gpu in the data folder of the user' },
+  gpuDir: {
+    ...FLAGS.gpuDir,
+    aliases: ['dir'],
+    help: 'the folder; default millrace/gpu in the data folder of the user',
+  },
   yes: { ...SWITCH, name: 'yes', help: 'begin without asking' },
   dryRun: { ...SWITCH, name: 'dry-run', help: 'say what would be fetched, and fetch nothing' },
   from: {

@@ -15,7 +15,7 @@ interface Version {
 
 interface Model {
   readonly name: string;
-  /** Some living worker has it on its list, in whatever state. */
+  /** Some living worker says something of it: it has it, had it, or loads it when a request comes. */
   readonly announced: boolean;
   /** By version, ascending; '' stands for a folder without any. */
   readonly versions: ReadonlyMap<string, Version>;
@@ -212,11 +212,16 @@ function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<s
   };
   for (const worker of workers) {
     if (worker.draining) continue;
-    for (const { description: hash = '', ...state } of worker.models) {
+    for (const { description: hash = '', wakeable, ...state } of worker.models) {
       const entries = entriesOf(state.name);
       const known = entries.get(state.version ?? '');
+      // A worker that has never loaded it says nothing of it: others may serve it as soon as they are there.
+      const announced = state.state !== 'UNKNOWN' || wakeable === true;
+      if (known) known.announced ||= announced;
       if (known && rank(known.state) >= rank(state)) continue;
-      entries.set(state.version ?? '', { state, announced: true, hash, description: descriptions.get(hash) });
+      const wasAnnounced = known?.announced ?? false;
+      const description = descriptions.get(hash);
+      entries.set(state.version ?? '', { state, announced: announced || wasAnnounced, hash, description });
     }
   }
   for (const entries of models.values()) if (entries.size > 1) entries.delete(''); // somebody knows its versions
@@ -225,6 +230,7 @@ function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<s
     const entries = models.get(name);
     // Living workers know better which versions there are.
     if (entries && [...entries.values()].some((entry) => entry.announced)) continue;
+    entries?.delete(''); // its versions are known after all
     entriesOf(name).set(version, { state: unserved(name, version), announced: false, hash, description });
   }
   return models;

@@ -182,7 +182,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
     });
     this.#sequences = new SequenceLines({
       holders: new SequenceHolders(redis, feed.catalog, new FreePlaces(feed.catalog, clock), () => feed.refresh()),
-      versionOf: (model, asked) => feed.catalog.resolve(model, asked).version,
+      resolve: (model, asked) => feed.catalog.resolve(model, asked),
       isAlive: (worker) => feed.catalog.isAlive(worker),
       clock,
       send: (request, maxBatchSize) => this.#lanes.push(request, maxBatchSize),
@@ -233,7 +233,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       };
       this.#pending.add(pending);
       call.onCancel((error) => this.#abandon(pending, error));
-      if (part && idleMs !== undefined) this.#sequences.push(pending, part, idleMs, model);
+      if (part && idleMs !== undefined) this.#sequences.push(pending, part, idleMs);
       else this.#lanes.push(pending, model.maxBatchSize);
     });
   };

@@ -7,8 +7,8 @@ import type { Holder, SequenceHolders } from './sequence-holders.ts';
 
 export interface SequenceLinesParts {
   readonly holders: Pick<SequenceHolders, 'find' | 'extend' | 'forget'>;
-  /** The version that answers a request now, `asked` being the one that it names. @throws InferError for none */
-  readonly versionOf: (model: string, asked: string) => string;
+  /** What answers a request now, `asked` being the version that it names. @throws InferError for nothing */
+  readonly resolve: (model: string, asked: string) => Resolved;
   /** Whether a worker is alive, even if it takes nothing new. */
   readonly isAlive: (worker: string) => boolean;
   readonly clock: Clock;
@@ -26,11 +26,11 @@ interface Step {
   readonly line: Line;
   readonly request: PendingRequest;
   readonly part: SequencePart;
-  /** The version as its caller asks for it, and the one that answers. */
+  /** The version as its caller asks for it. */
   readonly asked: string;
+  /** The one that answers and its model's maximum, when it is the request's turn. */
   version: string;
-  /** The model's. */
-  readonly maxBatchSize: number;
+  maxBatchSize: number;
   /** Once it was found. */
   holder: Holder | undefined;
   /** Workers that had no room for it, and what the last of them said. */
@@ -39,7 +39,10 @@ interface Step {
   cancelTimer: (() => void) | undefined;
 }
 
-/** The requests of one sequence at this producer: at most one is on its way. */
+/**
+ * The requests of one sequence at this producer: at most one is on its way. They are together that ask for the version by
+ * the same name: which one answers may have changed by the time when it is the next one's turn.
+ */
 interface Line {
   readonly key: string;
   readonly model: string;
@@ -77,11 +80,10 @@ export class SequenceLines {
     this.#parts = parts;
   }
 
-  /** `idleMs` is how long the model lets a sequence be silent, `ready` the version of it that answers. */
-  push(request: PendingRequest, part: SequencePart, idleMs: number, ready: Resolved): void {
+  /** `idleMs` is how long the model lets a sequence be silent. */
+  push(request: PendingRequest, part: SequencePart, idleMs: number): void {
     const { model, version: asked } = request.request;
-    const { version, maxBatchSize } = ready;
-    const key = `${model}\n${version}\n${part.key}`;
+    const key = `${model}\n${asked}\n${part.key}`;
     let line = this.#lines.get(key);
     if (!line) this.#lines.set(key, (line = { key, model, idleMs, waiting: [], current: undefined }));
     const step: Step = {
@@ -89,8 +91,8 @@ export class SequenceLines {
       request,
       part,
       asked,
-      version,
-      maxBatchSize,
+      version: '',
+      maxBatchSize: 0,
       holder: undefined,
       full: new Set(),
       refusal: undefined,
@@ -215,12 +217,18 @@ export class SequenceLines {
   #begin(step: Step, refusal: InferError): void {
     step.refusal = refusal;
     try {
-      step.version = this.#parts.versionOf(step.line.model, step.asked);
+      this.#resolve(step);
     } catch (error) {
       this.#refuse(step, error);
       return;
     }
     void this.#dispatch(step);
+  }
+
+  #resolve(step: Step): void {
+    const { version, maxBatchSize } = this.#parts.resolve(step.line.model, step.asked);
+    step.version = version;
+    step.maxBatchSize = maxBatchSize;
   }
 
   #refuse(step: Step, error: unknown): void {
@@ -230,10 +238,20 @@ export class SequenceLines {
   }
 
   #next(line: Line): void {
-    const step = line.waiting.shift();
-    line.current = step;
-    if (step) void this.#dispatch(step);
-    else this.#lines.delete(line.key);
+    for (let step = line.waiting.shift(); step; step = line.waiting.shift()) {
+      line.current = step;
+      try {
+        this.#resolve(step);
+      } catch (error) {
+        line.current = undefined; // so that its end does not call this once more, and so on for each that waits
+        this.#refuse(step, error);
+        continue;
+      }
+      void this.#dispatch(step);
+      return;
+    }
+    line.current = undefined;
+    this.#lines.delete(line.key);
   }
 
   async #dispatch(step: Step): Promise<void> {

@@ -12,41 +12,82 @@ export interface ReadQueue {
 }
 
 export interface Backlog {
-  /** That no worker has taken. Exact for up to 16 jobs a queue, beyond that by the mean of 16. */
+  /**
+   * That no worker has taken and somebody still waits for. Exact for up to 16 jobs a queue, beyond that by the mean of 16.
+   */
   readonly waitingRows: number;
   readonly waitingJobs: number;
   /** That some worker has taken, or had when it was lost. */
   readonly activeJobs: number;
+  /** Of the jobs that were looked into, those that nobody waits for any more. */
+  readonly expired: readonly ExpiredJob[];
 }
 
-const NOTHING: Backlog = { waitingRows: 0, waitingJobs: 0, activeJobs: 0 };
+export interface ExpiredJob {
+  /** Of the queue, with its prefix. */
+  readonly queueKey: string;
+  readonly id: string;
+}
+
+/** What a job holds that no worker has taken. */
+export interface JobRows {
+  /** Of the requests whose deadline has not passed. */
+  readonly rows: number;
+  /** When nobody waits for any of it any more, on Redis' clock in ms. */
+  readonly overMs: number;
+  /** A job of the Jobs API, whose record has to be ended with it. */
+  readonly forJob: boolean;
+}
+
+const NOTHING: Backlog = { waitingRows: 0, waitingJobs: 0, activeJobs: 0, expired: [] };
+/** So long after its deadline a request is answered in any case, by the producer itself, in ms. */
+const EXPIRED_FOR_MS = 10_000;
 /** Jobs that are looked into at either end of a queue. */
 const SAMPLES = 8;
 /** BullMQ keeps when a delayed job is due in the upper bits of its score. */
 const DELAYED_SCORE = 0x1000;
 const COMMANDS = 7;
 
-/** What waits in the queues of the models, by model. Two round trips, whose work does not grow with the queues. */
+/**
+ * What waits in the queues of the models, by model. Two round trips, whose work does not grow with the queues.
+ * @param nowMs by this machine's date, which BullMQ goes by, and by Redis' clock, which deadlines go by
+ */
 export async function readBacklogs(
   redis: Redis,
   queues: readonly ReadQueue[],
-  nowMs: number,
+  nowMs: { readonly here: number; readonly redis: number },
 ): Promise<Map<string, Backlog>> {
-  const counts = await readCounts(redis, queues, nowMs);
+  const counts = await readCounts(redis, queues, nowMs.here);
   const datas = await readDatas(redis, counts);
   const backlogs = new Map<string, Backlog>();
   for (const { queue, ids, waitingJobs, activeJobs } of counts) {
     const known = backlogs.get(queue.model) ?? NOTHING;
-    const sampled = ids.flatMap((id) => datas.get(jobKey(queue, id)) ?? []);
-    const rows = sampled.reduce((sum, data) => sum + rowsOfJob(data, queue.batched), 0);
-    const mean = sampled.length === 0 ? 1 : rows / sampled.length;
+    const expired = [...known.expired];
+    let sampled = 0;
+    let rows = 0;
+    for (const id of ids) {
+      const data = datas.get(jobKey(queue, id));
+      if (data === undefined) continue;
+      const job = rowsOfJob(data, queue.batched, nowMs.redis);
+      sampled += 1;
+      rows += job.rows;
+      if (!job.forJob && job.overMs + EXPIRED_FOR_MS < nowMs.redis) expired.push({ queueKey: keyOf(queue), id });
+    }
     backlogs.set(queue.model, {
-      waitingRows: known.waitingRows + Math.round(waitingJobs * mean),
+      waitingRows: known.waitingRows + rowsOfAll(waitingJobs, sampled, rows),
       waitingJobs: known.waitingJobs + waitingJobs,
       activeJobs: known.activeJobs + activeJobs,
+      expired,
     });
   }
   return backlogs;
+}
+
+/** From what was looked into. Behind jobs that are all over, one that is not may wait unseen. */
+function rowsOfAll(waitingJobs: number, sampled: number, rows: number): number {
+  if (sampled === 0) return waitingJobs;
+  if (rows === 0) return waitingJobs > sampled ? 1 : 0;
+  return Math.max(1, Math.round((waitingJobs * rows) / sampled));
 }
 
 interface Counts {
@@ -98,19 +139,26 @@ async function readDatas(redis: Redis, counts: readonly Counts[]): Promise<Map<s
   );
 }
 
-/** Rows of all requests in a job's data; anything that is none of ours counts as one. */
-export function rowsOfJob(data: string, batched: boolean): number {
+/** What is in a job's data; anything that is none of ours counts as a row that somebody waits for. */
+export function rowsOfJob(data: string, batched: boolean, nowMs: number): JobRows {
   let wire: unknown;
   try {
     wire = JSON.parse(data);
   } catch {
-    return 1;
+    return FOREIGN;
   }
-  if (!isRecord(wire) || !Array.isArray(wire.items)) return 1;
+  if (!isRecord(wire) || !Array.isArray(wire.items) || wire.items.length === 0) return FOREIGN;
   let rows = 0;
-  for (const item of wire.items as unknown[]) rows += batched ? rowsOfItem(item) : 1;
-  return Math.max(1, rows);
+  let overMs = 0;
+  for (const item of wire.items as unknown[]) {
+    const deadlineMs = isRecord(item) && typeof item.deadlineMs === 'number' ? item.deadlineMs : Infinity;
+    overMs = Math.max(overMs, deadlineMs);
+    if (deadlineMs > nowMs) rows += batched ? rowsOfItem(item) : 1;
+  }
+  return { rows, overMs, forJob: wire.job !== undefined };
 }
+
+const FOREIGN: JobRows = { rows: 1, overMs: Infinity, forJob: false };
 
 function rowsOfItem(item: unknown): number {
   const inputs = isRecord(item) && Array.isArray(item.inputs) ? (item.inputs as unknown[]) : [];

@@ -15,6 +15,7 @@ import {
 } from '../../shared/wire/names.ts';
 import type { QueueCatalog } from '../dispatch/queue-catalog.ts';
 import { type Backlog, readBacklogs, type ReadQueue } from './backlog-reader.ts';
+import { removeExpired } from './remove-expired.ts';
 import { type Demand, neededWorkers, SlowDescent, wholeWorkers } from './desired-workers.ts';
 import { type ModelView, type Pool, type PoolView, viewSpeed, viewWorker, workerName } from './pool-view.ts';
 
@@ -33,6 +34,8 @@ export const DESCENT_MS = 60_000;
 const RECENT_MS = 10_000;
 /** Version queues that no producer has used for so long are not looked at, in ms. */
 const FORGET_QUEUES_MS = 3_600_000;
+/** Figures that are older than this say nothing, in ms. */
+const BLIND_AFTER_MS = 60_000;
 const DRAIN_TTL_MS = 3_600_000;
 
 /** What one look found of a model. */
@@ -44,7 +47,8 @@ interface SeenModel extends Demand {
 
 /**
  * Looks once a second at what waits and who works, and says how many workers that takes. Every producer does it for itself
- * from the same figures in Redis. While Redis is away the last figures stand.
+ * from the same figures in Redis. While Redis is away the last figures stand for a minute; then it tells none, so that those
+ * of producers that see the pool are not drowned out.
  */
 export class PoolMonitor implements Pool {
   readonly #options: PoolMonitorOptions;
@@ -54,6 +58,8 @@ export class PoolMonitor implements Pool {
   #models: readonly ModelView[] = [];
   #desired = 0;
   #seeded = false;
+  /** When it last saw the pool, on `performance.now()`. */
+  #lookedMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
   #looking = false;
 
@@ -71,13 +77,14 @@ export class PoolMonitor implements Pool {
     clearInterval(this.#timer);
   }
 
-  /** Of all models together. */
-  get desiredWorkers(): number {
-    return this.#desired;
+  /** Of all models together; undefined while the pool has not been seen for long. */
+  get desiredWorkers(): number | undefined {
+    return this.#isBlind() ? undefined : this.#desired;
   }
 
+  /** None while the pool has not been seen for long. */
   get models(): readonly ModelView[] {
-    return this.#models;
+    return this.#isBlind() ? [] : this.#models;
   }
 
   workers(): PoolView['workers'] {
@@ -119,10 +126,15 @@ export class PoolMonitor implements Pool {
       const [pulses, speeds, backlogs] = await Promise.all([
         readPulses(redis, workers),
         redis.hgetall(SPEEDS_KEY),
-        readBacklogs(redis, queues, Date.now()),
+        readBacklogs(redis, queues, { here: Date.now(), redis: link.now() }),
       ]);
       this.#pulses = pulses;
       this.#conclude(catalog.names().map((name) => this.#see(name, backlogs.get(name), speeds[encodeModelName(name)])));
+      this.#lookedMs = performance.now();
+      await removeExpired(
+        redis,
+        [...backlogs.values()].flatMap(({ expired }) => expired),
+      );
     } catch (error) {
       logger.debug({ error: String(error) }, 'pool not looked at');
     } finally {
@@ -197,6 +209,10 @@ export class PoolMonitor implements Pool {
     this.#desired = this.#total.next(wholeWorkers(needs, max), nowMs);
     const names = new Set(seen.map(({ name }) => name));
     for (const name of this.#ofModels.keys()) if (!names.has(name)) this.#ofModels.delete(name);
+  }
+
+  #isBlind(): boolean {
+    return performance.now() - this.#lookedMs > BLIND_AFTER_MS;
   }
 
   #descentOf(model: string): SlowDescent {

@@ -62,14 +62,17 @@ export class Rate {
 
 /**
  * Measures how fast requests leave this process, and tells those who are refused when to come again: when what must leave
- * first has left, and then what those take who were told the same before.
+ * first has left, and then what those take who were told the same before. Those stand in a line in time, one for each
+ * scope, which moves on whether they come or not: one client that asks again and again makes others wait a minute at most,
+ * and only those of its own model or tenant.
  */
 export class Pace {
   readonly #clock: Clock;
   readonly #all: Rate;
   readonly #byModel = new Map<string, Rate>();
-  /** Who was told to come again and is expected; each one that leaves makes room for one of them. */
-  #expected = 0;
+  /** By scope, when the last one of those who were told to come again has had its turn. */
+  readonly #lines = new Map<string, number>();
+  #sweptMs = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -88,7 +91,6 @@ export class Pace {
   leave(model: string, counts: boolean): void {
     const nowMs = this.#clock.now();
     this.#all.leave(nowMs, counts);
-    if (counts && this.#expected > 0) this.#expected -= 1;
     const rate = this.#byModel.get(model);
     if (!rate || rate.inHand === 0) return; // came when there were too many models
     rate.leave(nowMs, counts);
@@ -101,16 +103,29 @@ export class Pace {
    * @param model whose requests they are; all alike unless given
    */
   retryAfterMs(first: number, model?: string): number {
-    const rate = (model === undefined ? undefined : this.#byModel.get(model)) ?? this.#all;
-    return this.retryAtMs(first, rate.perSecond(this.#clock.now()));
+    const rate = model === undefined ? undefined : this.#byModel.get(model);
+    const perSecond = (rate ?? this.#all).perSecond(this.#clock.now());
+    return this.retryAtMs(first, perSecond, rate ? `model/${model ?? ''}` : 'process');
   }
 
-  /** The same at a speed that was measured elsewhere. */
-  retryAtMs(first: number, perSecond: number | undefined): number {
-    const before = first + this.#expected;
-    // One who is told a minute is not expected at any time that matters.
-    const ms = perSecond === undefined ? MIN_RETRY_MS : (before / perSecond) * 1000;
-    if (perSecond !== undefined && ms < MAX_RETRY_MS) this.#expected += 1;
-    return Math.min(MAX_RETRY_MS, Math.max(MIN_RETRY_MS, ms));
+  /**
+   * The same at a speed that was measured elsewhere.
+   * @param scope whose limit it is: those of one scope wait for one another
+   */
+  retryAtMs(first: number, perSecond: number | undefined, scope: string): number {
+    if (perSecond === undefined) return MIN_RETRY_MS;
+    const nowMs = this.#clock.now();
+    this.#sweep(nowMs);
+    const eachMs = 1000 / perSecond;
+    const lineMs = Math.max(0, (this.#lines.get(scope) ?? 0) - nowMs);
+    this.#lines.set(scope, nowMs + Math.min(MAX_RETRY_MS, lineMs + eachMs));
+    return Math.min(MAX_RETRY_MS, Math.max(MIN_RETRY_MS, lineMs + first * eachMs));
+  }
+
+  /** Once a second at most, as there may be as many scopes as models and tenants. */
+  #sweep(nowMs: number): void {
+    if (nowMs - this.#sweptMs < MIN_RETRY_MS) return;
+    this.#sweptMs = nowMs;
+    for (const [scope, untilMs] of this.#lines) if (untilMs <= nowMs) this.#lines.delete(scope);
   }
 }

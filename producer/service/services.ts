@@ -125,6 +125,7 @@ export function createServices(options: ServicesOptions): Services {
       infer: createJobRunner(parts),
       clock,
       maxOpen: settings.maxOpenJobs,
+      shareOf: tenants && ((name, maxOpen) => tenants.shareOf(name, maxOpen)),
       maxBytes: settings.maxBytesInFlight,
     });
   return {

@@ -37,6 +37,9 @@ end
 local function live(key, ms)
   if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
 end
+local function tensors(payload)
+  return string.gmatch(payload or '', '%S+')
+end
 local function isover(state)
   return state ~= 'queued' and state ~= 'running'
 end
@@ -125,10 +128,10 @@ if not was[1] then return 0 end
 if isover(was[1]) then return was[6] == ARGV[7] and 1 or 0 end
 local keep = tonumber(was[2])
 local frees = 0
-for key in string.gmatch(was[4] or '', '[^\n]+') do frees = frees + redis.call('STRLEN', key) end
+for key in tensors(was[4]) do frees = frees + redis.call('STRLEN', key) end
 if string.len(ARGV[6]) <= frees then redis.call('HDEL', KEYS[1], 'run') end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'finished', ARGV[3], 'end', ARGV[7])
-for key in string.gmatch(was[4] or '', '[^\n]+') do redis.call('UNLINK', key) end
+for key in tensors(was[4]) do redis.call('UNLINK', key) end
 if ARGV[4] ~= '' then
   redis.call('HSET', KEYS[1], 'code', ARGV[4], 'message', ARGV[5])
 else
@@ -165,9 +168,9 @@ local was = redis.call('HMGET', KEYS[1], 'state', 'runs', 'key', 'payload', 'ope
 if not was[1] then return 1 end
 if was[1] ~= 'queued' or was[2] ~= '0' then return 0 end
 local whole = redis.call('EXISTS', KEYS[5]) == 1
-for key in string.gmatch(was[4] or '', '[^\n]+') do whole = redis.call('EXISTS', key) == 1 and whole end
+for key in tensors(was[4]) do whole = redis.call('EXISTS', key) == 1 and whole end
 if whole then return 0 end
-for key in string.gmatch(was[4] or '', '[^\n]+') do redis.call('UNLINK', key) end
+for key in tensors(was[4]) do redis.call('UNLINK', key) end
 if was[3] and redis.call('HGET', was[3], 'id') == ARGV[1] then redis.call('DEL', was[3]) end
 redis.call('DEL', KEYS[1])
 for k = 2, 4 do redis.call('ZREM', KEYS[k], ARGV[1]) end

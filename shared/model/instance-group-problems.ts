@@ -48,7 +48,10 @@ function gpuProblems(gpus: readonly number[], { gpus: working, reason }: Devices
   if (missing.length === 0) return problems;
   const why = reason === '' ? '' : ` (${reason})`;
   const which = missing.length === 1 ? `GPU ${missing[0] ?? ''} does` : `GPUs ${missing.join(', ')} do`;
-  return [...problems, `gpus ${formatDims(gpus)}: ${which} not exist or not work; working is ${working.join(', ')}${why}`];
+  return [
+    ...problems,
+    `gpus ${formatDims(gpus)}: ${which} not exist or not work; working is ${working.join(', ')}${why}`,
+  ];
 }
 
 function limiterProblems({ resources }: ModelRateLimiter): string[] {

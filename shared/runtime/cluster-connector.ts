@@ -32,8 +32,7 @@ export function clusterConnector(seeds: readonly Node[]): NonNullable<RedisOptio
     override async connect(): Promise<Socket> {
       this.connecting = true;
       const owner = await this.#owner();
-      // `disconnect` was called meanwhile.
-      if (!this.connecting) throw new Error('Connection is closed.');
+      if (this.#isGivenUp()) throw new Error('Connection is closed.');
       const { tls } = this.#options;
       const stream = tls ? connectTls({ ...owner, ...tls }) : connectPlain(owner);
       this.stream = stream;
@@ -41,6 +40,11 @@ export function clusterConnector(seeds: readonly Node[]): NonNullable<RedisOptio
         this.firstError = error;
       });
       return stream;
+    }
+
+    /** `disconnect` was called meanwhile. */
+    #isGivenUp(): boolean {
+      return !this.connecting;
     }
 
     async #owner(): Promise<Node> {

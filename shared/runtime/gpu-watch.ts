@@ -32,9 +32,13 @@ export class GpuWatch {
   }
 
   start(): void {
-    const child = spawn(this.#command, [`--query-gpu=${GPU_QUERY}`, '--format=csv,noheader,nounits', `--loop-ms=${EVERY_MS}`], {
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
+    const child = spawn(
+      this.#command,
+      [`--query-gpu=${GPU_QUERY}`, '--format=csv,noheader,nounits', `--loop-ms=${EVERY_MS}`],
+      {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      },
+    );
     this.#child = child;
     child.unref();
     createInterface({ input: child.stdout }).on('line', (line) => this.#note(line));

@@ -2,8 +2,8 @@ import type { Registry } from 'prom-client';
 import { registerCollected, type Sample } from './collected-metric.ts';
 
 export interface PoolMetricsSource {
-  /** For all models together. */
-  readonly desiredWorkers: number;
+  /** For all models together; undefined while nobody knows. Then nothing is told of the pool. */
+  readonly desiredWorkers: number | undefined;
   readonly models: readonly {
     readonly name: string;
     readonly waiting_rows: number;
@@ -25,9 +25,9 @@ export function registerPoolMetrics(registry: Registry, source: PoolMetricsSourc
       const shown = value(model);
       return shown === null ? [] : [{ labels: { model: model.name }, value: shown }];
     });
-  gauge('millrace_desired_workers', 'Number of workers that the pool should have for all its models', () => [
-    { labels: {}, value: source.desiredWorkers },
-  ]);
+  gauge('millrace_desired_workers', 'Number of workers that the pool should have for all its models', () =>
+    source.desiredWorkers === undefined ? [] : [{ labels: {}, value: source.desiredWorkers }],
+  );
   gauge(
     'millrace_model_desired_workers',
     'Number of workers that a model alone should have',
@@ -49,6 +49,7 @@ export function registerPoolMetrics(registry: Registry, source: PoolMetricsSourc
     perModel((model) => model.rows_per_second),
   );
   gauge('millrace_workers', 'Number of workers by state', () => {
+    if (source.desiredWorkers === undefined) return [];
     const workers = source.workers();
     return STATES.map((state) => ({ labels: { state }, value: workers.filter((w) => w.state === state).length }));
   });

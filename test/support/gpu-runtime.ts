@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packagedCore, problemOfFolder, readGpuFolder } from '../../worker/engine/backend/onnx/gpu/gpu-folder.ts';
-import { ROOT, runMillrace } from './process.ts';
+import { ROOT } from './process.ts';
 import { run } from './python.ts';
 
 /** Set where pip, gcc or the network is missing. Nothing else skips these tests: without it they fail. */
@@ -33,9 +33,12 @@ export async function gpuRuntime(): Promise<GpuRuntime> {
 async function installProvider(folder: string): Promise<string> {
   const known = readGpuFolder(folder);
   if (known && !problemOfFolder(known)) return '';
-  const { code, stdout, stderr } = await runMillrace(['gpu', 'install', '--provider-only', '--yes', `--dir=${folder}`]);
-  if (code !== 0) throw new Error(`the provider could not be installed; tests of GPUs need pip and a network\n${stdout}${stderr}`);
-  return stdout;
+  const args = ['gpu', 'install', '--provider-only', '--yes', `--dir=${folder}`];
+  const { code, text } = await run(process.execPath, [join(ROOT, 'dist', 'cli', 'main.js'), ...args], {
+    timeoutMs: 380_000,
+  });
+  if (code !== 0) throw new Error(`the provider could not be installed; tests of GPUs need pip and a network\n${text}`);
+  return text;
 }
 
 async function buildFake(folder: string, target: string): Promise<void> {

@@ -20,7 +20,9 @@ export async function startWatched(): Promise<Watched> {
   await replica.client().replicaof('127.0.0.1', master.port);
   const folder = await mkdtemp(join(tmpdir(), 'millrace-sentinel-'));
   const sentinels = await Promise.all([1, 2, 3].map((number) => startSentinel(folder, number, master.port)));
-  await until('the replica follows', async () => (await replica.client().info('replication')).includes('link_status:up'));
+  await until('the replica follows', async () =>
+    (await replica.client().info('replication')).includes('link_status:up'),
+  );
   const looker = sentinels.map(({ port }) => port);
   await until('the sentinels know each other', () =>
     looker.every((port) => {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
@@ -21,6 +22,7 @@ import { OwnQueues } from './own-queues.ts';
 import { PoolControl } from './pool-control.ts';
 import { type ModelActivity, Pulse } from './pulse.ts';
 import { ReplySender } from './reply-sender.ts';
+import { within } from './within.ts';
 
 export interface ConsumerOptions {
   readonly redisUrl: string;
@@ -224,13 +226,24 @@ class PoolConsumer implements Consumer {
     const { redis, replyRedis, link, logger } = this.#parts;
     clearInterval(this.#timer);
     this.#control.close();
-    const consumers = [...this.#consumers.values()].map(({ consumer }) => consumer);
+    const taken = [...this.#consumers.values()];
+    const shared = taken.filter(({ own }) => !own).map(({ consumer }) => consumer);
+    const alone = taken.filter(({ own }) => own).map(({ consumer }) => consumer);
     const ownQueues = this.#ownQueueNames();
     const drained = (async () => {
-      await Promise.all(consumers.map((consumer) => consumer.drain()));
+      const announced = this.#announcer.drain();
+      for (const consumer of alone) consumer.leaveBehind();
+      await Promise.all(shared.map((consumer) => consumer.drain()));
       this.#held.giveBackWaiting();
-      await this.#announcer.drain();
-      await Promise.all([...consumers.map((consumer) => consumer.close()), ...this.#leaving]);
+      await announced;
+      // Until producers are sure to know, what they send to this worker alone is answered: nobody else could.
+      const lingered = alone.length === 0 ? undefined : wait(Math.min(LINGER_MS, graceMs / 2));
+      const leave = async (consumer: ModelConsumer): Promise<void> => {
+        await lingered;
+        await consumer.drain();
+        await consumer.close();
+      };
+      await Promise.all([...shared.map((consumer) => consumer.close()), ...alone.map(leave), ...this.#leaving]);
       await Promise.all([this.#announcer.close(), this.#pulse.close()]);
       await Promise.all(ownQueues.map((queue) => this.#ownQueues.remove(queue)));
     })();
@@ -376,18 +389,5 @@ class PoolConsumer implements Consumer {
 
   #freePayloads(): void {
     for (const { consumer } of this.#consumers.values()) consumer.freePayloads();
-  }
-}
-
-/** Whether the work ended in time. */
-async function within(work: Promise<void>, timeoutMs: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, timeoutMs, false);
-  });
-  try {
-    return await Promise.race([work.then(() => true), timeout]);
-  } finally {
-    clearTimeout(timer);
   }
 }

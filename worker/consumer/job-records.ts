@@ -1,7 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { InferError } from '../../shared/errors.ts';
-import { createToken, finishJob, type JobEnd, requeueJob, type Started, startJob } from '../../shared/jobs/job-scripts.ts';
+import {
+  createToken,
+  finishJob,
+  type JobEnd,
+  requeueJob,
+  type Started,
+  startJob,
+} from '../../shared/jobs/job-scripts.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 

@@ -106,6 +106,11 @@ export class ModelConsumer {
     this.#worker = worker;
   }
 
+  /** From now on what comes is told that the worker has left. For a queue of its own, to which some is still on its way. */
+  leaveBehind(): void {
+    this.#draining = true;
+  }
+
   /** Takes nothing more. What was fetched and not started goes back, here and in whatever still arrives. */
   async drain(): Promise<void> {
     this.#draining = true;

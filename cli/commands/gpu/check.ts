@@ -43,6 +43,7 @@ function print({ step, ok, text, repair }: StepResult, output: Output): void {
 function findFolder(path: string | undefined, note: (result: StepResult) => boolean): GpuFolder | undefined {
   const failed = (text: string, repair: string): undefined => {
     note({ step: 'files', ok: false, text, repair });
+    return undefined;
   };
   if (!isGpuPlatform()) return failed('the CUDA provider is there for linux x64 only', '');
   if (path === undefined) return failed('GPU support is switched off', 'take --dir=off out');
@@ -104,7 +105,8 @@ function parseLine(text: string): ProbeLine | undefined {
 
 /** 135 is how a shell reports SIGBUS, and so does a container's init. */
 export function explainEnd(code: number | null, signal: NodeJS.Signals | null): { text: string; repair: string } {
-  if (signal === 'SIGBUS' || code === 135) return { text: 'a library is cut short: it killed the process', repair: INSTALL };
+  if (signal === 'SIGBUS' || code === 135)
+    return { text: 'a library is cut short: it killed the process', repair: INSTALL };
   if (signal === 'SIGKILL') return { text: `it took longer than ${PROBE_MS / 1000} s, or was killed`, repair: '' };
   return { text: `the process ended with ${signal ?? code ?? 'nothing'}`, repair: '' };
 }

@@ -43,7 +43,11 @@ export async function install(settings: GpuSettings<'install'>): Promise<void> {
   const wheels =
     settings.from === undefined
       ? await fetchWheels(pip, specs, join(folder, WHEEL_FOLDER))
-      : await wheelsIn(resolve(settings.from), packages.map(({ name }) => name), core.version);
+      : await wheelsIn(
+          resolve(settings.from),
+          packages.map(({ name }) => name),
+          core.version,
+        );
   const manifest = await unpackAll(pip, wheels, folder, core);
   await writeFile(join(folder, `${MANIFEST_NAME}.new`), `${JSON.stringify(manifest, null, 2)}\n`);
   await rename(join(folder, `${MANIFEST_NAME}.new`), join(folder, MANIFEST_NAME));
@@ -84,7 +88,8 @@ async function fetchWheels(pip: Pip, specs: readonly string[], folder: string): 
       say(`${place} ${label} is being fetched`);
       await rm(path, { force: true });
       await pip.download(wheel, folder);
-      if (!(await isWhole(path, wheel))) throw new InferError('UNAVAILABLE', `${label} did not arrive whole: try again`);
+      if (!(await isWhole(path, wheel)))
+        throw new InferError('UNAVAILABLE', `${label} did not arrive whole: try again`);
     }
     wheels.push({ path, label: `${wheel.name}==${wheel.version}` });
   }
@@ -104,7 +109,10 @@ async function wheelsIn(folder: string, names: readonly string[], version: strin
   const missing: string[] = [];
   for (const name of names) {
     const start = `${name.replaceAll('-', '_')}-${name === 'onnxruntime-gpu' ? `${version}-` : ''}`;
-    const file = files.filter((one) => one.startsWith(start) && /x86_64\.whl$/.test(one)).sort().at(-1);
+    const file = files
+      .filter((one) => one.startsWith(start) && /x86_64\.whl$/.test(one))
+      .sort()
+      .at(-1);
     if (file === undefined) missing.push(name === 'onnxruntime-gpu' ? `${name}==${version}` : name);
     else wheels.push({ path: join(folder, file), label: `${name}==${file.split('-')[1] ?? ''}` });
   }
@@ -134,7 +142,8 @@ async function unpackAll(
       } else if (/\.so[.\d]*$/.test(name)) files[join(SITE_FOLDER, name)] = await identify(join(site, name));
     }
   }
-  if (commit === '') throw new InferError('UNAVAILABLE', 'the provider came without its core, so nobody knows its build');
+  if (commit === '')
+    throw new InferError('UNAVAILABLE', 'the provider came without its core, so nobody knows its build');
   await linkCore(folder, core.path, site);
   return { version: core.version, commit, cuda: CUDA_MAJOR, packages: wheels.map(({ label }) => label), files };
 }

@@ -53,7 +53,10 @@ export class Pip {
 
   /** One wheel into a folder. What pip says of its progress goes to the terminal. @throws InferError likewise */
   async download({ name, version }: ChosenWheel, folder: string): Promise<void> {
-    await this.#run(['-m', 'pip', 'download', `--dest=${folder}`, ...TARGET, `${name}==${version}`], process.stderr.isTTY);
+    await this.#run(
+      ['-m', 'pip', 'download', `--dest=${folder}`, ...TARGET, `${name}==${version}`],
+      process.stderr.isTTY,
+    );
   }
 
   /** The files that were unpacked, by their path below `folder`. @throws InferError INTERNAL when the wheel is damaged */
@@ -111,7 +114,8 @@ export function parseReport(text: string): ChosenWheel[] {
     const { metadata, download_info: download } = item as ReportItem;
     const url = download?.url;
     if (!metadata?.name || !metadata.version || !url) throw new InferError('INTERNAL', 'pip gave an unknown report');
-    const sha256 = download.archive_info?.hashes?.['sha256'] ?? /^sha256=(\w+)/.exec(download.archive_info?.hash ?? '')?.[1];
+    const sha256 =
+      download.archive_info?.hashes?.['sha256'] ?? /^sha256=(\w+)/.exec(download.archive_info?.hash ?? '')?.[1];
     const fileName = decodeURIComponent(new URL(url).pathname.split('/').at(-1) ?? '');
     return { name: metadata.name, version: metadata.version, fileName, sha256 };
   });

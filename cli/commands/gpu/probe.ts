@@ -12,7 +12,12 @@ import {
 } from '../../../shared/proto/generated/model_config_pb.ts';
 import { createCApiBackend } from '../../../worker/engine/backend/onnx/c-api/c-api-backend.ts';
 import { type CudaProblem, explainCudaError } from '../../../worker/engine/backend/onnx/gpu/cuda-error.ts';
-import { ARCHITECTURES, CUDNN, hasCodeFor, LINKED_LIBRARIES } from '../../../worker/engine/backend/onnx/gpu/cuda-libraries.ts';
+import {
+  ARCHITECTURES,
+  CUDNN,
+  hasCodeFor,
+  LINKED_LIBRARIES,
+} from '../../../worker/engine/backend/onnx/gpu/cuda-libraries.ts';
 import { openCudaRuntime, tryLibrary } from '../../../worker/engine/backend/onnx/gpu/cuda-runtime.ts';
 import { readGpuFolder } from '../../../worker/engine/backend/onnx/gpu/gpu-folder.ts';
 import { convolutionModel, matrixModel } from '../../../worker/engine/backend/onnx/gpu/probe-model.ts';
@@ -61,7 +66,9 @@ async function attempt(run: Step[1]): Promise<Found> {
 }
 
 function stepsOf(path: string, temporary: string): Step[] {
-  const libraries = LINKED_LIBRARIES.toSorted((a, b) => Number(b.package === undefined) - Number(a.package === undefined));
+  const libraries = LINKED_LIBRARIES.toSorted(
+    (a, b) => Number(b.package === undefined) - Number(a.package === undefined),
+  );
   return [
     ...libraries.map(({ name, package: from }): Step => {
       return [from === undefined ? 'driver' : 'library', () => tryLibrary(name) ?? `${name} found`];

@@ -104,4 +104,3 @@ async function* withIdleLimit(body: Readable, idleMs: number): AsyncGenerator<Bu
     await chunks.return?.();
   }
 }
-

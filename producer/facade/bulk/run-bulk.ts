@@ -187,7 +187,10 @@ export class BulkRun {
       const { status, message } = toPublicError(error);
       const code = error instanceof InferError ? error.code : status < 500 ? 'INVALID_ARGUMENT' : 'INTERNAL';
       if (status === 500) {
-        this.#context.logger.error({ requestId: this.#work.requestId, line: index, error: String(error) }, 'line failed');
+        this.#context.logger.error(
+          { requestId: this.#work.requestId, line: index, error: String(error) },
+          'line failed',
+        );
       }
       return JSON.stringify({ index, error: { code, status, message } });
     }

@@ -1,4 +1,5 @@
 import { isOver, type WebhookProgress } from '../../../shared/jobs/job.ts';
+import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import type { JobView } from '../../service/jobs/jobs.ts';
 import { httpStatusOf } from '../triton-http/status.ts';
 import type { DecodedRequest } from '../triton-http/codec.ts';
@@ -59,17 +60,23 @@ function isoTime(unixMs: number): string {
   return new Date(unixMs).toISOString();
 }
 
-/** What is needed of an infer request to write its answer later. */
-export type AnswerForm = Pick<DecodedRequest, 'wishes' | 'binaryByDefault' | 'bareNan'> & { readonly id: string };
+/** What is needed of an infer request to write its answer later, its model there or not. */
+export type AnswerForm = Pick<DecodedRequest, 'wishes' | 'binaryByDefault' | 'bareNan'> & {
+  readonly id: string;
+  /** Whether the first dimension of the outputs counts rows. */
+  readonly batched: boolean;
+};
 
 /** As it lies in the record of a job. */
-export function encodeAnswerForm({ request, wishes, binaryByDefault, bareNan }: DecodedRequest): string {
-  return JSON.stringify({ id: request.id, wishes, binaryByDefault, bareNan });
+export function encodeAnswerForm(decoded: DecodedRequest, { maxBatchSize }: Pick<ReadyModel, 'maxBatchSize'>): string {
+  const { request, wishes, binaryByDefault, bareNan } = decoded;
+  const form: AnswerForm = { id: request.id, wishes, binaryByDefault, bareNan, batched: maxBatchSize > 0 };
+  return JSON.stringify(form);
 }
 
 /** Reads back what `encodeAnswerForm` wrote; a record that holds something else is answered in the plainest form. */
 export function decodeAnswerForm(text: string): AnswerForm {
-  const plain: AnswerForm = { id: '', wishes: [], binaryByDefault: false, bareNan: false };
+  const plain: AnswerForm = { id: '', wishes: [], binaryByDefault: false, bareNan: false, batched: false };
   try {
     return { ...plain, ...(JSON.parse(text) as Partial<AnswerForm>) }; // our own words in our own record
   } catch {

@@ -11,7 +11,7 @@ import { encodeJob } from './codec.ts';
 import { EventStreams } from './events.ts';
 import { hungUpOf } from './hung-up.ts';
 import { type Query, readJobQuery, readWaitMs } from './job-options.ts';
-import { sendOutcome } from './outcome.ts';
+import { readOutcome, sendOutcome } from './outcome.ts';
 import { answerWithJob } from './submit.ts';
 
 interface JobRoute {
@@ -58,7 +58,7 @@ export function registerJobRoutes(
     const view = await waitFor(request, reply);
     reply.header('x-request-id', request.id);
     if (isOver(view.record.state)) {
-      await sendOutcome(reply, view, context);
+      sendOutcome(reply, view.record, await readOutcome(view.record, context), context);
       return reply;
     }
     return sendJson(reply.code(202).header('retry-after', RETRY_AFTER_SECONDS), encodeJob(view));

@@ -65,6 +65,7 @@ async function answerEmbeddings(
   assertPlainEncoding(request);
   const call = context.openCall(reply);
   const wanted = decodeEmbeddingsRequest(request.body ?? Buffer.alloc(0));
+  context.tenants?.assertMayUse(call.tenant, wanted.model); // before it is loaded for one who may not call it
   await context.wake(wanted.model);
   const model = context.catalog.resolve(wanted.model, context.traffic.choose(wanted.model, call));
   const profile = await requireProfile(preprocessor, model);

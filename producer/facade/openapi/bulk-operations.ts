@@ -22,7 +22,9 @@ export const BULK_OPERATIONS: readonly Operation[] = ofModel({
   headers: OPTIONS,
   body: { required: false, content: { 'application/octet-stream': BINARY } },
   answer: {
-    'application/x-ndjson': { schema: { description: 'lines of JSON: index and response or error; progress; summary' } },
+    'application/x-ndjson': {
+      schema: { description: 'lines of JSON: index and response or error; progress; summary' },
+    },
   },
 });
 

@@ -1,5 +1,6 @@
 import { JOB_STATES } from '../../../shared/jobs/job.ts';
-import { BINARY, type Content, json, type Json, type Operation, ref } from './operation.ts';
+import { JOB_STATE_HEADER } from '../jobs/job-state-header.ts';
+import { answerHeader, BINARY, type Content, json, type Json, type Operation, ref } from './operation.ts';
 import { HEADER_LENGTH, INFER_ANSWER, ofModel } from './triton-operations.ts';
 
 const TIME = '^[0-9]{1,9}(\\.[0-9]{1,3})?(ms|s|m|h|d)?$';
@@ -25,11 +26,15 @@ const SETTINGS: readonly Json[] = [
   }),
   query('attempts', 'runs at most, when it fails in a way that may pass', { type: 'integer', minimum: 1, maximum: 10 }),
   query('keep', 'how long the answer is kept; 1h unless given, at most 7d', { type: 'string', pattern: TIME }),
-  query('webhook', 'http or https URL that gets the job as JSON when it is over, signed; 400 where that is switched off', {
-    type: 'string',
-    format: 'uri',
-    maxLength: 2048,
-  }),
+  query(
+    'webhook',
+    'http or https URL that gets the job as JSON when it is over, signed; 400 where that is switched off',
+    {
+      type: 'string',
+      format: 'uri',
+      maxLength: 2048,
+    },
+  ),
 ];
 
 const KEY: Json = {
@@ -50,6 +55,11 @@ const EVENTS: Content = {
 };
 const PENDING = { 202: { description: 'the job, which is not over', content: JOB } };
 
+const JOB_STATE = answerHeader(
+  JOB_STATE_HEADER,
+  'the state of the job whose end this is; absent where the server refuses',
+);
+
 /** Requests that nobody holds a connection for. */
 export const JOB_OPERATIONS: readonly Operation[] = [
   ...ofModel({
@@ -62,6 +72,7 @@ export const JOB_OPERATIONS: readonly Operation[] = [
     headers: [HEADER_LENGTH, PREFER, KEY, ...SETTINGS],
     body: { required: true, content: { ...json(ref('InferRequest')), 'application/octet-stream': BINARY } },
     answer: INFER_ANSWER,
+    answerHeaders: JOB_STATE,
     otherAnswers: { 202: { description: 'the job; its address is in the Location header', content: JOB } },
   }),
   {
@@ -104,6 +115,7 @@ export const JOB_OPERATIONS: readonly Operation[] = [
     description: 'The status and error of infer for one that failed, 410 for one that was cancelled.',
     headers: [WAIT],
     answer: INFER_ANSWER,
+    answerHeaders: JOB_STATE,
     otherAnswers: PENDING,
   },
   {

@@ -20,6 +20,8 @@ export interface Operation {
   readonly body?: Body;
   /** What 200 answers: media types and their contents; empty for an empty body. */
   readonly answer: Content;
+  /** Headers that any answer may have, those of errors too. */
+  readonly answerHeaders?: JsonMap;
   /** Statuses beside 200 that are not in the form of every error. */
   readonly otherAnswers?: JsonMap;
   readonly error?: SchemaName;
@@ -68,8 +70,9 @@ export interface OperationAccess {
 }
 
 export function encodeOperation(operation: Operation, access: OperationAccess): JsonMap {
-  const { tag, id, summary, description, body, answer, otherAnswers = {}, error = 'Error' } = operation;
-  const failure = (text: string): JsonMap => ({ description: text, content: json(ref(error)) });
+  const { tag, id, summary, description, body, answer, otherAnswers = {}, answerHeaders, error = 'Error' } = operation;
+  const content = json(ref(error));
+  const failure = (text: string): JsonMap => ({ description: text, headers: answerHeaders, content });
   return {
     tags: [tag],
     operationId: id,
@@ -78,17 +81,23 @@ export function encodeOperation(operation: Operation, access: OperationAccess): 
     parameters: [...pathParameters(operation.path), ...(operation.headers ?? [])],
     requestBody: body && { required: body.required, content: body.content },
     responses: {
-      200: { description: 'the answer', content: answer === EMPTY ? undefined : answer },
+      200: { description: 'the answer', headers: answerHeaders, content: answer === EMPTY ? undefined : answer },
       ...(access.tenantKey && {
         401: {
           ...failure('no key, or one that is not known'),
-          headers: header('WWW-Authenticate', 'how a key is sent'),
+          headers: answerHeader('WWW-Authenticate', 'how a key is sent'),
         },
         403: failure('the key does not open this model'),
       }),
       429: {
         ...failure('too much at once, or more than a tenant may have'),
-        headers: header('Retry-After', 'seconds until it is worth another try, 1 to 60 or as a tenant’s rate wants it'),
+        headers: {
+          ...answerHeader(
+            'Retry-After',
+            'seconds until it is worth another try, 1 to 60 or as a tenant’s rate wants it',
+          ),
+          ...answerHeaders,
+        },
       },
       '4XX': failure('what is wrong with the request'),
       '5XX': failure('what the server cannot do, or not now'),
@@ -98,7 +107,7 @@ export function encodeOperation(operation: Operation, access: OperationAccess): 
   };
 }
 
-function header(name: string, description: string): JsonMap {
+export function answerHeader(name: string, description: string): JsonMap {
   return { [name]: { description, schema: { type: 'string' } } };
 }
 

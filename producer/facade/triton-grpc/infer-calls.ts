@@ -4,7 +4,7 @@ import type { Services } from '../../service/services.ts';
 import type { InferCalls, WireMessage } from './calls.ts';
 import type { InferAnswer } from './infer-answer.ts';
 import { type InferCallSettings, inferMessage, type InferWaiter } from './infer-message.ts';
-import { type ClientCall, createCallOpener, type OpenCall } from './open-call.ts';
+import { type ClientCall, createCallOpener, type OpenCall, tenantNameOf } from './open-call.ts';
 import { toGrpcError } from './status.ts';
 import { StreamCall } from './stream-call.ts';
 
@@ -43,6 +43,11 @@ class UnaryInfer implements InferWaiter {
     this.#done = done;
     this.#openCall = openCall;
     this.#services = services;
+  }
+
+  get tenant(): string {
+    const { tenants } = this.#services;
+    return tenants ? tenantNameOf(this.#client.metadata, tenants) : '';
   }
 
   open(priority: number): Call {

@@ -16,6 +16,8 @@ export interface InferCallSettings {
 
 /** Who waits for the answer to one ModelInferRequest. Exactly one of the two is told, once. */
 export interface InferWaiter {
+  /** Whose key came with it; '' where keys are not asked for. */
+  readonly tenant: string;
   /** @param priority Triton's, 0 = default */
   open(priority: number): Call;
   /** For a unary call: the answer is serialized when this returns. */
@@ -40,6 +42,14 @@ export function inferMessage(
     message = parseRequestMessage(bytes);
   } catch (error) {
     waiter.refuse(error, '');
+    return;
+  }
+  try {
+    // Before it is loaded for one who may not call it.
+    services.tenants?.assertMayUse(waiter.tenant, message.modelName);
+  } catch (error) {
+    services.tenants?.count(waiter.tenant, 'refused');
+    waiter.refuse(error, message.id);
     return;
   }
   const run = () => runMessage(message, bytes, form, waiter, services, settings);

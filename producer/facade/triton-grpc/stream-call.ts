@@ -98,6 +98,7 @@ export class StreamCall {
       bytes,
       'stream',
       {
+        tenant: this.#tenant,
         open: (priority) => (slot.call = this.#openCall(priority)),
         answer: (message) => this.#settle(slot, message, undefined),
         refuse: (error, id) => this.#refuse(slot, error, id),

@@ -7,6 +7,17 @@ export function tooMany(open: number): InferError {
   return new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
 }
 
+/** A tenant has as many open as it may. */
+export function shareUsedUp(tenant: string, open: number): InferError {
+  const text = `${open} jobs of ${tenant} are open already, its share; no more are taken, try again later`;
+  return new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
+}
+
+/** The job of an idempotency key was there and is not any more. */
+export function keyJustGone(): InferError {
+  return new InferError('UNAVAILABLE', 'the job that the key stands for has just gone, try again');
+}
+
 /** An idempotency key came again with something else. */
 export function conflict(id: string): IdempotencyConflict {
   const text = `the Idempotency-Key stands for job '${id}', which has another body, model or version`;

@@ -65,6 +65,8 @@ export interface JobStore {
    *   IdempotencyConflict
    */
   add(job: NewJob): Promise<AddedJob>;
+  /** The job that a key stands for. @throws IdempotencyConflict when it is that of something else */
+  find(idempotency: Idempotency): Promise<JobRecord | undefined>;
   /** Undefined for one that never was, or is not kept any more. One whose time is over is never told as open. */
   read(id: string): Promise<JobRecord | undefined>;
   /** What stands in line before a job that waits for its turn; undefined when it does not, or that is not known. */

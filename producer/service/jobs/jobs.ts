@@ -10,7 +10,16 @@ import { shownText } from '../../../shared/tensor/text.ts';
 import type { Traffic } from '../traffic/traffic.ts';
 import { WebhookPolicy } from '../webhooks/webhook-policy.ts';
 import { assertJobSettings } from './job-settings.ts';
-import type { AddedJob, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
+import {
+  type AddedJob,
+  type Idempotency,
+  IdempotencyConflict,
+  type JobListener,
+  type JobPage,
+  type JobQuery,
+  type JobStore,
+  type NewJob,
+} from './job-store.ts';
 
 /** A job as it is now. */
 export interface JobView {
@@ -61,15 +70,31 @@ export class Jobs {
    * @throws InferError for a request that would be refused at once, and as the store does
    */
   async submit(job: NewJob): Promise<AddedJob> {
-    const { catalog, traffic, store, webhooks = new WebhookPolicy(undefined) } = this.#options;
     if (this.#closed) throw new InferError('UNAVAILABLE', 'the server is shutting down');
-    assertJobSettings(job.settings);
-    if (job.webhook !== undefined) webhooks.assertUsable(job.webhook);
-    const model = catalog.resolve(job.request.model, job.request.version);
-    assertRequestFits(model, job.request);
-    assertNoSequence(catalog, job.request);
-    const version = job.request.version === '' ? traffic.assign(job.request) : '';
-    return store.add(version === '' ? job : { ...job, request: { ...job.request, version } });
+    let checked: NewJob;
+    try {
+      checked = this.#check(job);
+    } catch (error) {
+      // What was taken before stays taken, also when its model has gone.
+      const record = await this.find(job.idempotency);
+      if (record) return { record, created: false };
+      throw error;
+    }
+    return this.#options.store.add(checked);
+  }
+
+  /**
+   * The job that a key stands for already; undefined when there is none, or nobody can say.
+   * @throws IdempotencyConflict when it is that of something else
+   */
+  async find(idempotency: Idempotency | undefined): Promise<JobRecord | undefined> {
+    if (!idempotency) return undefined;
+    try {
+      return await this.#options.store.find(idempotency);
+    } catch (error) {
+      if (error instanceof IdempotencyConflict) throw error;
+      return undefined;
+    }
   }
 
   /** @throws InferError NOT_FOUND for a job that never was or is not kept any more. */
@@ -179,6 +204,17 @@ export class Jobs {
     this.release();
     this.#stopListening();
     await this.#options.store.close();
+  }
+
+  #check(job: NewJob): NewJob {
+    const { catalog, traffic, webhooks = new WebhookPolicy(undefined) } = this.#options;
+    assertJobSettings(job.settings);
+    if (job.webhook !== undefined) webhooks.assertUsable(job.webhook);
+    const model = catalog.resolve(job.request.model, job.request.version);
+    assertRequestFits(model, job.request);
+    assertNoSequence(catalog, job.request);
+    const version = job.request.version === '' ? traffic.assign(job.request) : '';
+    return version === '' ? job : { ...job, request: { ...job.request, version } };
   }
 
   async #read(id: string): Promise<JobRecord> {

@@ -2,6 +2,7 @@ import { InferError } from '../../../shared/errors.ts';
 import { Call } from '../../../shared/infer/call.ts';
 import { deadlineError } from '../../../shared/infer/deadline-error.ts';
 import type { InferFn } from '../../../shared/infer/ports.ts';
+import type { Parameters } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import {
   createJobId,
@@ -15,10 +16,10 @@ import {
 } from '../../../shared/jobs/job.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { copyResponse } from '../cache/copy-response.ts';
-import { webhookOf } from './job-settings.ts';
-import { conflict, tooMany } from './job-errors.ts';
+import { conflict, shareUsedUp, tooMany } from './job-errors.ts';
 import { JobLine } from './job-line.ts';
-import type { AddedJob, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
+import type { AddedJob, Idempotency, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
+import { newRecord } from './new-record.ts';
 
 export interface MemoryJobStoreOptions {
   /** Runs a job's request; settles by the call's deadline itself. */
@@ -26,7 +27,9 @@ export interface MemoryJobStoreOptions {
   readonly clock: Clock;
   /** Jobs that may be open; more are refused. */
   readonly maxOpen: number;
-  /** Bytes of inputs and kept answers; while they are reached new jobs are refused. */
+  /** How many of so many jobs a tenant may have open; all unless given. */
+  readonly shareOf?: ((tenant: string, maxOpen: number) => number) | undefined;
+  /** Bytes of requests and kept answers; while they are reached new jobs are refused. */
   readonly maxBytes: number;
 }
 
@@ -54,7 +57,9 @@ export class MemoryJobStore implements JobStore {
   readonly #keys = new Map<string, string>();
   readonly #lines = new Map<string, JobLine<MemoryJob>>();
   readonly #listeners = new Set<JobListener>();
+  /** Those that are not over, all and by tenant. */
   #open = 0;
+  readonly #openOf = new Map<string, number>();
   #bytes = 0;
   #lastMs = 0;
   #lastId = '';
@@ -67,6 +72,14 @@ export class MemoryJobStore implements JobStore {
   add(work: NewJob): Promise<AddedJob> {
     try {
       return Promise.resolve(this.#add(work));
+    } catch (error) {
+      return Promise.reject(InferError.from(error));
+    }
+  }
+
+  find(idempotency: Idempotency): Promise<JobRecord | undefined> {
+    try {
+      return Promise.resolve(this.#known(idempotency)?.record);
     } catch (error) {
       return Promise.reject(InferError.from(error));
     }
@@ -127,32 +140,14 @@ export class MemoryJobStore implements JobStore {
 
   #add(work: NewJob): AddedJob {
     if (this.#closed) throw new InferError('UNAVAILABLE', 'the server is shutting down');
-    const known = this.#known(work);
+    const known = this.#known(work.idempotency);
     if (known) return known;
-    const bytes = byteLengthOf(work.request.inputs);
-    this.#assertRoom(bytes);
-    const { request, settings, idempotency } = work;
+    const bytes = byteLengthOfWork(work);
+    this.#assertRoom(bytes, work.tenant);
+    const { settings, idempotency, tenant } = work;
     // Ids sort by time, and the map keeps their order.
     const nowMs = (this.#lastMs = Math.max(this.#lastMs, Date.now()));
-    const record: JobRecord = {
-      id: this.#newId(nowMs),
-      model: request.model,
-      version: request.version,
-      state: 'queued',
-      createdMs: nowMs,
-      dueMs: nowMs + settings.delayMs,
-      deadlineMs: nowMs + settings.delayMs + settings.timeoutMs,
-      startedMs: undefined,
-      finishedMs: undefined,
-      keepMs: settings.keepMs,
-      priority: settings.priority,
-      runs: 0,
-      maxAttempts: settings.maxAttempts,
-      error: undefined,
-      answer: work.answer,
-      webhook: webhookOf(work),
-      tenant: work.tenant,
-    };
+    const record = newRecord(this.#newId(nowMs), nowMs, work);
     const { key, fingerprint } = idempotency ?? { key: undefined, fingerprint: undefined };
     const job: MemoryJob = {
       record,
@@ -166,7 +161,7 @@ export class MemoryJobStore implements JobStore {
     };
     this.#jobs.set(record.id, job);
     if (key !== undefined) this.#keys.set(key, record.id);
-    this.#open += 1;
+    this.#countOpen(tenant, 1);
     this.#bytes += bytes;
     this.#after(job, settings.delayMs + settings.timeoutMs, () => this.#expire(job));
     if (settings.delayMs > 0) this.#after(job, settings.delayMs, () => this.#enter(job));
@@ -174,7 +169,14 @@ export class MemoryJobStore implements JobStore {
     return { record, created: true };
   }
 
-  #known({ idempotency }: NewJob): AddedJob | undefined {
+  #countOpen(tenant: string, change: 1 | -1): void {
+    this.#open += change;
+    const own = (this.#openOf.get(tenant) ?? 0) + change;
+    if (own === 0) this.#openOf.delete(tenant);
+    else this.#openOf.set(tenant, own);
+  }
+
+  #known(idempotency: Idempotency | undefined): AddedJob | undefined {
     const id = idempotency && this.#keys.get(idempotency.key);
     const job = id === undefined ? undefined : this.#jobs.get(id);
     if (!job) return undefined;
@@ -182,9 +184,11 @@ export class MemoryJobStore implements JobStore {
     return { record: job.record, created: false };
   }
 
-  #assertRoom(bytes: number): void {
-    const { maxOpen, maxBytes } = this.#options;
+  #assertRoom(bytes: number, tenant: string): void {
+    const { maxOpen, maxBytes, shareOf } = this.#options;
     if (this.#open >= maxOpen) throw tooMany(this.#open);
+    const own = this.#openOf.get(tenant) ?? 0;
+    if (tenant !== '' && shareOf && own >= shareOf(tenant, maxOpen)) throw shareUsedUp(tenant, own);
     if (this.#jobs.size >= maxOpen * KEPT_PER_OPEN) {
       const text = `the records of ${this.#jobs.size} jobs are kept already, no more are taken; try again later`;
       throw new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
@@ -267,9 +271,9 @@ export class MemoryJobStore implements JobStore {
     timers.clear();
     this.#lines.get(record.model)?.remove(job);
     job.work = undefined;
-    this.#open -= 1;
+    this.#countOpen(record.tenant, -1);
     this.#bytes -= job.bytes;
-    job.bytes = job.response ? byteLengthOf(job.response.outputs) : 0;
+    job.bytes = byteLengthOfEnd(job, error);
     this.#bytes += job.bytes;
     this.#after(job, record.keepMs, () => this.#forget(job));
     this.#change(job, { state, error, finishedMs: Date.now() });
@@ -289,8 +293,38 @@ export class MemoryJobStore implements JobStore {
   }
 }
 
-function byteLengthOf(tensors: readonly { readonly data: Uint8Array }[]): number {
+/** What a job holds while it is open: tensors, and whatever texts of any length its client has sent. */
+function byteLengthOfWork({ request, answer, webhook, idempotency }: NewJob): number {
+  const { id, inputs, outputs, parameters } = request;
+  return (
+    byteLengthOfTensors(inputs) +
+    byteLengthOfTexts([id, answer, webhook ?? '', idempotency?.key ?? '', ...outputs]) +
+    byteLengthOfParameters(parameters)
+  );
+}
+
+/** What is kept of it once it is over. */
+function byteLengthOfEnd({ record, response, key = '' }: MemoryJob, error: InferError | undefined): number {
+  const texts = byteLengthOfTexts([record.answer, record.webhook?.url ?? '', key, error?.message ?? '']);
+  if (!response) return texts;
+  return texts + byteLengthOfTensors(response.outputs) + byteLengthOfParameters(response.parameters);
+}
+
+function byteLengthOfTensors(tensors: readonly { readonly data: Uint8Array }[]): number {
   let byteLength = 0;
   for (const { data } of tensors) byteLength += data.byteLength;
+  return byteLength;
+}
+
+function byteLengthOfParameters(parameters: Parameters): number {
+  let byteLength = 0;
+  for (const [name, value] of Object.entries(parameters)) byteLength += byteLengthOfTexts([name, String(value)]);
+  return byteLength;
+}
+
+/** As V8 holds them at most. */
+function byteLengthOfTexts(texts: readonly string[]): number {
+  let byteLength = 0;
+  for (const { length } of texts) byteLength += 2 * length;
   return byteLength;
 }

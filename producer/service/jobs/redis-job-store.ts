@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { InferError } from '../../../shared/errors.ts';
 import { deadlineError } from '../../../shared/infer/deadline-error.ts';
@@ -6,41 +6,50 @@ import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import {
   createJobId,
-  decodeJobRecord,
   isJobId,
   isOver,
   type JobRecord,
   type JobState,
   type WebhookProgress,
 } from '../../../shared/jobs/job.ts';
-import { finishJob, noteWebhook, submitJob, withdrawJob } from '../../../shared/jobs/job-scripts.ts';
+import {
+  finishJob,
+  noteWebhook,
+  type Submitted,
+  submitJob,
+  type SubmittedJob,
+  withdrawJob,
+} from '../../../shared/jobs/job-scripts.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
-import { encodeBundle } from '../../../shared/wire/job.ts';
 import {
   JOBS_EXPIRY_KEY,
   JOBS_KEY,
   JOBS_OPEN_KEY,
   JOBS_PRODUCER,
-  jobIdempotencyKey,
   jobRecordKey,
   jobResultKey,
 } from '../../../shared/wire/names.ts';
 import { decodeReplies } from '../../../shared/wire/reply.ts';
 import { CancelWriter } from '../../dispatch/cancel-writer.ts';
-import { conflict, tooMany } from './job-errors.ts';
+import { conflict, keyJustGone, shareUsedUp, tooMany } from './job-errors.ts';
 import { EVENTS_BLOCK_MS, JobEventReader } from './job-event-reader.ts';
 import { enqueueJob, findPosition, type JobPool } from './job-queue.ts';
-import { webhookOf } from './job-settings.ts';
-import type { AddedJob, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
+import type { AddedJob, Idempotency, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
+import { newRecord } from './new-record.ts';
+import { bundleOf, decodeStored, fieldsOf, idempotencyKeyOf, type StoredJob } from './stored-job.ts';
 
 export interface RedisJobStoreOptions {
   readonly pool: JobPool;
   readonly redisUrl: string;
   /** Jobs of all producers that may be open; more are refused. */
   readonly maxOpen: number;
+  /** How many of so many jobs a tenant may have open; all unless given. */
+  readonly shareOf?: ((tenant: string, maxOpen: number) => number) | undefined;
   readonly logger: Logger;
 }
+
+const WHOLE = (_tenant: string, maxOpen: number): number => maxOpen;
 
 const SILENCE_MS = 5000;
 const ANSWER_MS = 5000;
@@ -50,19 +59,13 @@ const RESULT_MS = 30_000;
 const SWEEP_MS = 1000;
 const SWEEP_COUNT = 200;
 const PRUNE_COUNT = 5000;
+/** Jobs whose submission failed and that are still to be taken back; more are left to their deadlines. */
+const MAX_ABANDONED = 10_000;
 const LIST_CHUNK = 200;
 /** Records that one page looks through. */
 const LIST_LOOK = 2000;
 /** A record outlives its deadline by this and the time to keep, in ms, in case no producer is there to end it. */
 const RECORD_SLACK_MS = 60_000;
-
-/** What the store alone needs to know of a job. */
-interface StoredJob {
-  readonly record: JobRecord;
-  readonly sequence: number;
-  readonly queueVersion: string;
-  readonly payloadKeys: readonly string[];
-}
 
 /** Jobs of a pool: a record and an answer each in Redis, and a BullMQ job in the queue of the model while it is open. */
 export class RedisJobStore implements JobStore {
@@ -71,6 +74,8 @@ export class RedisJobStore implements JobStore {
   readonly #reader: Redis;
   readonly #cancels: CancelWriter;
   readonly #listeners = new Set<JobListener>();
+  /** Jobs whose client was told that they were not taken, and that may be in Redis all the same. */
+  readonly #abandoned = new Map<string, StoredJob>();
   #timer: NodeJS.Timeout | undefined;
   #sweeping = false;
 
@@ -92,59 +97,46 @@ export class RedisJobStore implements JobStore {
   }
 
   async add(job: NewJob): Promise<AddedJob> {
-    const { redis, link, versionQueues } = this.#options.pool;
+    const { maxOpen, shareOf = WHOLE, pool } = this.#options;
+    const { link, versionQueues } = pool;
     link.assertUsable();
     const nowMs = Math.round(link.now());
-    const { request, settings, idempotency } = job;
-    const record: JobRecord = {
-      id: createJobId(nowMs),
-      model: request.model,
-      version: request.version,
-      state: 'queued',
-      createdMs: nowMs,
-      dueMs: nowMs + settings.delayMs,
-      deadlineMs: nowMs + settings.delayMs + settings.timeoutMs,
-      startedMs: undefined,
-      finishedMs: undefined,
-      keepMs: settings.keepMs,
-      priority: settings.priority,
-      runs: 0,
-      maxAttempts: settings.maxAttempts,
-      error: undefined,
-      answer: job.answer,
-      webhook: webhookOf(job),
-      tenant: job.tenant,
-    };
+    const { request, settings, idempotency, tenant } = job;
+    const record = newRecord(createJobId(nowMs), nowMs, job);
     const queueVersion = versionQueues.choose(request.model, request.version);
     const sequence = randomBytes(6).readUIntBE(0, 6);
     const bundle = bundleOf(record, sequence, job);
     const payloadKeys = bundle.payloads.map(({ key }) => key);
-    const submitted = await this.#ask(() =>
-      submitJob(
-        redis,
-        {
-          id: record.id,
-          nowMs,
-          deadlineMs: record.deadlineMs,
-          ttlMs: record.deadlineMs - nowMs + settings.keepMs + RECORD_SLACK_MS,
-          idempotency: idempotency && { key: keyOf(idempotency.key), fingerprint: idempotency.fingerprint },
-          fields: fieldsOf({ record, sequence, queueVersion, payloadKeys }),
-        },
-        this.#options.maxOpen,
-      ),
-    );
+    const stored: StoredJob = { record, sequence, queueVersion, payloadKeys };
+    const submitted = await this.#submit(stored, {
+      id: record.id,
+      nowMs,
+      deadlineMs: record.deadlineMs,
+      ttlMs: record.deadlineMs - nowMs + settings.keepMs + RECORD_SLACK_MS,
+      idempotency: idempotency && { key: idempotencyKeyOf(idempotency.key), fingerprint: idempotency.fingerprint },
+      tenant: tenant === '' ? undefined : { name: tenant, maxOpen: shareOf(tenant, maxOpen) },
+      fields: fieldsOf(stored),
+    });
     if (submitted.kind === 'full') throw tooMany(submitted.open);
+    if (submitted.kind === 'share') throw shareUsedUp(tenant, submitted.open);
     if (submitted.kind === 'known') {
       if (submitted.fingerprint !== idempotency?.fingerprint) throw conflict(submitted.id);
       return { record: await this.#attach(submitted.id, job), created: false };
     }
     try {
-      await this.#ask(() => enqueueJob(this.#options.pool, record, queueVersion, bundle));
+      await this.#ask(() => enqueueJob(pool, record, queueVersion, bundle));
     } catch (error) {
-      await this.#ask(() => withdrawJob(redis, record.id)).catch(() => undefined); // then it expires
-      throw error;
+      if (await this.#withdraw(stored)) throw error;
     }
     return { record, created: true };
+  }
+
+  async find({ key, fingerprint }: Idempotency): Promise<JobRecord | undefined> {
+    const { redis } = this.#options.pool;
+    const [id, known] = await this.#ask(() => redis.hmget(idempotencyKeyOf(key), 'id', 'fingerprint'));
+    const stored = id ? await this.#load(id) : undefined;
+    if (stored && known !== fingerprint) throw conflict(stored.record.id);
+    return stored?.record;
   }
 
   async read(id: string): Promise<JobRecord | undefined> {
@@ -207,20 +199,56 @@ export class RedisJobStore implements JobStore {
     await closeRedis(this.#reader);
   }
 
+  /** A submission whose answer does not come in time may be carried out later; then it is taken back. */
+  async #submit(stored: StoredJob, job: SubmittedJob): Promise<Submitted> {
+    const { maxOpen, pool } = this.#options;
+    let sent: Promise<Submitted> | undefined;
+    try {
+      return await this.#ask(() => (sent = submitJob(pool.redis, job, maxOpen)));
+    } catch (error) {
+      sent?.then(
+        ({ kind }) => kind === 'created' && this.#abandon(stored),
+        () => this.#abandon(stored),
+      );
+      throw error;
+    }
+  }
+
+  /** Takes back a job that was perhaps not enqueued. False when it is in its queue all the same. */
+  async #withdraw(stored: StoredJob): Promise<boolean> {
+    try {
+      return await this.#ask(() => this.#tryWithdraw(stored));
+    } catch {
+      this.#abandon(stored);
+      return true;
+    }
+  }
+
+  #tryWithdraw({ record: { id, model }, queueVersion }: StoredJob): Promise<boolean> {
+    const { redis, queues } = this.#options.pool;
+    return withdrawJob(redis, id, queues.of(model, queueVersion).toKey(id));
+  }
+
+  #abandon(stored: StoredJob): void {
+    if (this.#abandoned.size < MAX_ABANDONED) this.#abandoned.set(stored.record.id, stored);
+  }
+
   /** The job that a key stands for. Whoever made it may have died before it was in its queue; then it gets there now. */
   async #attach(id: string, job: NewJob): Promise<JobRecord> {
     const { pool } = this.#options;
     const stored = await this.#load(id);
-    if (!stored) throw new InferError('UNAVAILABLE', 'the job that the key stands for has just gone, try again');
+    if (!stored) throw keyJustGone();
     const { record, queueVersion, sequence } = stored;
     if (record.state !== 'queued') return record;
     const queued = await this.#ask(() => pool.queues.of(record.model, queueVersion).getJob(id));
-    if (!queued) {
-      const request: InferRequest = { ...job.request, version: record.version };
-      const bundle = bundleOf(record, sequence, { ...job, request });
-      await this.#ask(() => enqueueJob(pool, record, queueVersion, bundle));
-    }
-    return record;
+    if (queued) return record;
+    const request: InferRequest = { ...job.request, version: record.version };
+    const bundle = bundleOf(record, sequence, { ...job, request });
+    await this.#ask(() => enqueueJob(pool, record, queueVersion, bundle));
+    // Whoever made it may have taken it back in the meantime.
+    const now = await this.#load(id);
+    if (!now) throw keyJustGone();
+    return now.record;
   }
 
   async #load(id: string): Promise<StoredJob | undefined> {
@@ -251,12 +279,11 @@ export class RedisJobStore implements JobStore {
   /** Ends a job from this side, and takes it out of its queue; a worker that has it in hand is told. */
   async #end(stored: StoredJob, state: JobState, error: InferError): Promise<boolean> {
     const { redis, link, queues } = this.#options.pool;
-    const { record, sequence, queueVersion, payloadKeys } = stored;
+    const { record, sequence, queueVersion } = stored;
     const isFirst = await this.#ask(() => finishJob(redis, record.id, link.now(), { state, error }));
     if (!isFirst) return false;
     try {
-      const removed = await queues.of(record.model, queueVersion).remove(record.id);
-      if (removed === 1 && payloadKeys.length > 0) await redis.unlink(...payloadKeys);
+      const removed = await this.#ask(() => queues.of(record.model, queueVersion).remove(record.id));
       if (removed !== 1) this.#cancels.add(sequence, Infinity);
     } catch (cause) {
       // Its record is over: whoever takes it drops it.
@@ -271,6 +298,7 @@ export class RedisJobStore implements JobStore {
     this.#sweeping = true;
     let ids: string[] = [];
     try {
+      await this.#withdrawAbandoned();
       const nowMs = Math.round(link.now());
       ids = await redis.zrangebyscore(JOBS_OPEN_KEY, '-inf', nowMs, 'LIMIT', 0, SWEEP_COUNT);
       for (const id of ids) {
@@ -290,6 +318,16 @@ export class RedisJobStore implements JobStore {
       this.#sweeping = false;
     }
     if (ids.length === SWEEP_COUNT) void this.#sweep(); // there may be more
+  }
+
+  async #withdrawAbandoned(): Promise<void> {
+    const some = [...this.#abandoned.values()].slice(0, SWEEP_COUNT);
+    await Promise.all(
+      some.map(async (stored) => {
+        await this.#tryWithdraw(stored);
+        this.#abandoned.delete(stored.record.id);
+      }),
+    );
   }
 
   #tell(id: string, state: JobState): void {
@@ -316,45 +354,4 @@ export class RedisJobStore implements JobStore {
       clearTimeout(timer);
     }
   }
-}
-
-function bundleOf(record: JobRecord, sequence: number, { request, callId, level }: NewJob) {
-  const { id, model, deadlineMs, createdMs } = record;
-  const item = { sequence, callId, request, priority: level, deadlineMs };
-  return encodeBundle(JOBS_PRODUCER, id, model, [item], { id, timeoutMs: deadlineMs - createdMs });
-}
-
-function fieldsOf({ record, sequence, queueVersion, payloadKeys }: StoredJob): Record<string, string | number> {
-  return {
-    model: record.model,
-    version: record.version,
-    created: record.createdMs,
-    due: record.dueMs,
-    deadline: record.deadlineMs,
-    keep: record.keepMs,
-    priority: record.priority,
-    attempts: record.maxAttempts,
-    answer: record.answer,
-    ...(record.tenant !== '' && { tenant: record.tenant }),
-    ...(record.webhook && { webhook: record.webhook.url }),
-    sequence,
-    queue: queueVersion,
-    payload: payloadKeys.join('\n'),
-  };
-}
-
-function decodeStored(id: string, fields: Readonly<Record<string, string>>): StoredJob | undefined {
-  const record = decodeJobRecord(id, fields);
-  if (!record) return undefined;
-  const { sequence = '0', queue = '', payload = '' } = fields;
-  return {
-    record,
-    sequence: Number(sequence),
-    queueVersion: queue,
-    payloadKeys: payload === '' ? [] : payload.split('\n'),
-  };
-}
-
-function keyOf(text: string): string {
-  return jobIdempotencyKey(createHash('sha256').update(text).digest('hex'));
 }

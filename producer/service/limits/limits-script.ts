@@ -6,6 +6,8 @@ import { ACTIVE_US } from './decide.ts';
 export const SILENCE_US = 15_000_000;
 /** Everything goes when no producer has been heard of for this long, in ms. */
 const KEEP_MS = 60_000;
+/** The counts of one producer outlive it and those of all, so that others can take them back whenever they come to it, in ms. */
+const KEEP_OWN_MS = 3_600_000;
 
 /*
  * Three keys: the counts of all (a hash of holders: `t` in all, `m/NAME` a model, `k/NAME` a tenant), the counts of one
@@ -46,12 +48,23 @@ end
 local function is_active(holder, now)
   return holder[1] > 0 or now - holder[5] <= ACTIVE
 end
+
+local function give_back(totals, mine)
+  local all = read(totals)
+  for name, held in pairs(mine) do
+    local holder = all[name]
+    if holder then
+      for what = 1, 3 do holder[what] = math.max(0, holder[what] - held[what]) end
+      redis.call('HSET', totals, name, text(holder))
+    end
+  end
+end
 `;
 
 /**
- * One call of a producer: what leaves, what comes back after it was lost, what wants to come in. Answers with the epoch of
- * the producer's counts, and a text for each that wants to come in: '' for yes, else the figures of a refusal. What leaves
- * with another epoch was counted in counts that are gone. A call that comes twice, because the connection broke under it,
+ * One call of a producer: whether it counts anew, what leaves, what comes back after it was lost, what wants to come in.
+ * Answers with the epoch of the producer's counts, and a text for each that wants to come in: '' for yes, else the figures
+ * of a refusal. What leaves with another epoch was counted in counts that are gone. A call that comes twice, because the connection broke under it,
  * is answered the second time as the first time, and changes nothing.
  */
 export const ENTER_AND_LEAVE = new RedisScript(`${COMMON}
@@ -67,9 +80,12 @@ redis.call('PEXPIRE', producers, ${KEEP_MS})
 local before = redis.call('HMGET', own, '.call', '.answer', '.epoch', '.born')
 if before[1] == call then return cjson.decode(before[2]) end
 local epoch, born = before[3], redis.call('HGET', totals, '.born')
-if not epoch or not born or before[4] ~= born then
+local is_mine = epoch and born and before[4] == born
+local anew = number() == 1
+if anew or not is_mine then
+  if is_mine then give_back(totals, read(own)) end
   redis.call('UNLINK', own)
-  epoch = string.format('%.0f', now)
+  epoch = string.format('%.0f', math.max(now, (tonumber(epoch or 0)) + 1))
 end
 if not born then
   born = epoch
@@ -109,7 +125,8 @@ local function take(name, rows, bytes)
   local holder, held = find(name), mine[name]
   if not held then return end
   for _, counts in ipairs({holder, held}) do
-    counts[1], counts[2], counts[3] = counts[1] - 1, counts[2] - rows, counts[3] - bytes
+    counts[1], counts[2] = math.max(0, counts[1] - 1), math.max(0, counts[2] - rows)
+    counts[3] = math.max(0, counts[3] - bytes)
   end
   holder[7] = holder[7] * math.exp((holder[8] - now) / MEMORY) + 1
   holder[8] = now
@@ -209,7 +226,7 @@ for name in pairs(changed) do
 end
 redis.call('HSET', own, '.call', call, '.answer', cjson.encode(answer), '.epoch', epoch, '.born', born)
 redis.call('PEXPIRE', totals, ${KEEP_MS})
-redis.call('PEXPIRE', own, ${KEEP_MS})
+redis.call('PEXPIRE', own, ${KEEP_OWN_MS})
 return answer`);
 
 /** Takes back what a producer has in hand that was not heard of for a given time, and forgets it; the last one ends all. */
@@ -218,14 +235,8 @@ local totals, own, producers = KEYS[1], KEYS[2], KEYS[3]
 local now = time(ARGV[3])
 local heard = redis.call('ZSCORE', producers, ARGV[1])
 if not heard or tonumber(heard) > now - tonumber(ARGV[2]) then return 0 end
-local all = read(totals)
-for name, held in pairs(read(own)) do
-  local holder = all[name]
-  if holder then
-    for what = 1, 3 do holder[what] = math.max(0, holder[what] - held[what]) end
-    redis.call('HSET', totals, name, text(holder))
-  end
-end
+local born = redis.call('HGET', totals, '.born')
+if born and born == redis.call('HGET', own, '.born') then give_back(totals, read(own)) end
 redis.call('UNLINK', own)
 redis.call('ZREM', producers, ARGV[1])
 if redis.call('ZCARD', producers) == 0 then redis.call('UNLINK', totals) end

@@ -10,6 +10,7 @@ import { ENTER_AND_LEAVE, SILENCE_US, TAKE_BACK } from './limits-script.ts';
 /** What one step takes at most; more wait for the next. */
 const MAX_ENTERS = 256;
 const MAX_LEAVES = 1024;
+const MAX_AGAIN = 1024;
 /** Who leaves waits so long for company, in ms; until then the counts are too high and nobody gets in too early. */
 const LEAVE_DELAY_MS = 5;
 /** How often a producer is heard of, and looks for dead ones, in ms. */
@@ -39,7 +40,8 @@ interface Waiting {
  * next, and what leaves rides along. Nothing is asked of Redis before the first request that is limited.
  *
  * Each step may find that the counts of this producer are gone: it was taken for dead, or Redis lost its data. Then what is
- * still in hand is counted again with the next step.
+ * still in hand is counted again with the next step. A Redis that was started anew may have counts that are a second old;
+ * then they are taken back and counted anew in one step.
  */
 export class RedisLimits implements SharedLimits {
   readonly #options: RedisLimitsOptions;
@@ -53,6 +55,8 @@ export class RedisLimits implements SharedLimits {
   readonly #held = new Map<Ask, string>();
   #lost: Ask[] = [];
   #epoch = '';
+  /** Redis may count what it counted some time ago. */
+  #mustRecount = false;
   #calls = 0;
   #step: Promise<void> | undefined;
   #stopWaiting: (() => void) | undefined;
@@ -65,6 +69,10 @@ export class RedisLimits implements SharedLimits {
     this.#keys = [LIMITS_KEY, limitsOfProducerKey(this.#producer), LIMITS_PRODUCERS_KEY];
     options.link.onState((state) => {
       if (state.kind === 'down') this.#refuseWaiting();
+    });
+    options.link.onRestart(() => {
+      this.#mustRecount = true;
+      if (this.#beat) this.#schedule(true);
     });
   }
 
@@ -126,6 +134,7 @@ export class RedisLimits implements SharedLimits {
     this.#step ??= work().then((isDone) => {
       this.#step = undefined;
       if (this.#entering.length > 0) this.#schedule(true);
+      else if (this.#mustRecount && isDone) this.#schedule(true);
       else if (this.#leaving.length > 0 && isDone) this.#schedule(false); // else with the next beat
     });
   }
@@ -141,10 +150,13 @@ export class RedisLimits implements SharedLimits {
   /** One step. False when Redis did not take it; then nobody was let in, and who left leaves later. */
   async #one(): Promise<boolean> {
     const { redis, link, logger, nowUs } = this.#options;
-    const entering = (this.#asking = this.#entering.splice(0, MAX_ENTERS));
+    const anew = this.#mustRecount;
+    if (anew) this.#loseAll();
     const leaving = this.#leaving.splice(0, MAX_LEAVES);
-    const again = this.#lost.splice(0, MAX_ENTERS);
-    const values = [this.#producer, String((this.#calls += 1)), nowUs ? String(nowUs()) : ''];
+    const again = this.#lost.splice(0, MAX_AGAIN);
+    // Nobody comes in beside those who are in and not counted yet.
+    const entering = (this.#asking = this.#entering.splice(0, this.#lost.length > 0 ? 0 : MAX_ENTERS));
+    const values = [this.#producer, String((this.#calls += 1)), nowUs ? String(nowUs()) : '', anew ? '1' : '0'];
     values.push(String(leaving.length));
     for (const { epoch, ask } of leaving) values.push(epoch, ...namesOf(ask), ...amountsOf(ask));
     values.push(String(again.length));
@@ -162,8 +174,7 @@ export class RedisLimits implements SharedLimits {
       logger.warn({ error: String(cause) }, 'limits not asked');
       const error = new InferError('UNAVAILABLE', 'the queue could not count the request', { cause });
       for (const waiting of entering) reject(waiting, error);
-      this.#leaving.unshift(...leaving);
-      this.#lost.unshift(...again);
+      this.#mustRecount = true; // nobody knows whether Redis took it
       return false;
     }
   }
@@ -177,6 +188,14 @@ export class RedisLimits implements SharedLimits {
   #hold(ask: Ask, epoch: string, isGone: boolean): void {
     this.#held.set(ask, epoch);
     if (isGone) this.leave(ask);
+  }
+
+  /** What is in hand is to be counted again, and what has left since is not. */
+  #loseAll(): void {
+    this.#mustRecount = false;
+    this.#leaving = [];
+    this.#lost = [...this.#held.keys()];
+    for (const ask of this.#lost) this.#held.set(ask, '');
   }
 
   /** Whoever is in hand from another epoch is counted no more. */

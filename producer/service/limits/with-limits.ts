@@ -85,12 +85,19 @@ function assertEverFits({ model, tenant, pool, ...ask }: Ask): void {
 function refusalError(ask: Ask, refusal: Refusal, pace: Pace): InferError {
   const { scope, what, perSecond, waitUs } = refusal;
   const retryAfterMs =
-    what === 'rate' ? Math.max(1000, waitUs / 1000) : pace.retryAtMs(requestsToLeave(refusal), perSecond);
+    what === 'rate'
+      ? Math.max(1000, waitUs / 1000)
+      : pace.retryAtMs(requestsToLeave(refusal), perSecond, lineOf(ask, scope));
   const who = { pool: 'the pool', model: `model ${ask.model.name}`, tenant: `tenant ${ask.tenant?.name ?? ''}` }[scope];
   return new InferError('RESOURCE_EXHAUSTED', `${who} ${reasonOf(ask, refusal)}; try again later`, {
     refusedAt: 'entry',
     retryAfterMs,
   });
+}
+
+/** Where the refused stand. */
+function lineOf({ model, tenant }: Ask, scope: Refusal['scope']): string {
+  return { pool: 'pool', model: `model/${model.name}`, tenant: `tenant/${tenant?.name ?? ''}` }[scope];
 }
 
 function reasonOf(ask: Ask, { what, inHand, limit, keptFor }: Refusal): string {

@@ -51,7 +51,10 @@ export class TenantsFile {
     this.#reading = true;
     try {
       const text = await readFile(this.#path, 'utf8');
-      if (text === this.#text) return;
+      if (text === this.#text) {
+        this.#lastReason = ''; // whatever was wrong is over, and is said again when it comes back
+        return;
+      }
       const tenants = parse(text);
       this.#text = text;
       this.#lastReason = '';

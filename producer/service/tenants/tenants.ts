@@ -58,6 +58,14 @@ export class Tenants {
     throw new InferError('PERMISSION_DENIED', `the API key of ${name} does not open model '${model}'`);
   }
 
+  /** Its part of so many, by the weights of all that there are; one at least. */
+  shareOf(name: string, amount: number): number {
+    let weights = 0;
+    for (const { party } of this.#byName.values()) weights += party.weight;
+    const weight = this.#byName.get(name)?.party.weight ?? 0;
+    return Math.max(1, Math.floor((amount * weight) / Math.max(1, weights)));
+  }
+
   count(name: string, result: keyof TenantCounts): void {
     const counts = this.#counts.get(name);
     if (counts) counts[result] += 1;

@@ -21,7 +21,8 @@ export function parseWebhookSecrets(option: string, text: string): readonly Buff
   return words.map((word, index) => {
     const [, base64] = SECRET.exec(word) ?? [];
     const which = `${option}: secret ${index + 1} of ${words.length}`;
-    if (base64 === undefined) throw new InferError('INVALID_ARGUMENT', `${which} is not of the right form, ${expected}`);
+    if (base64 === undefined)
+      throw new InferError('INVALID_ARGUMENT', `${which} is not of the right form, ${expected}`);
     const key = Buffer.from(base64, 'base64');
     if (key.length >= MIN_BYTES && key.length <= MAX_BYTES) return key;
     throw new InferError('INVALID_ARGUMENT', `${which} has ${key.length} bytes, ${expected}`);

@@ -76,7 +76,8 @@ export class WebhookSender {
       });
       request.on('error', (error: NodeJS.ErrnoException) => {
         if (error.code === REFUSED_CODE) resolve(REFUSED);
-        else resolve({ kind: 'again', reason: isLate ? lateReason() : `no answer: ${error.code ?? 'broken connection'}` });
+        else
+          resolve({ kind: 'again', reason: isLate ? lateReason() : `no answer: ${error.code ?? 'broken connection'}` });
       });
       request.on('close', () => {
         clearTimeout(timer);

@@ -88,7 +88,7 @@ describe('a pool under load', () => {
     const load = drill.load(producer, 30, LOOPS);
     await drill.steady();
     const cutMs = performance.now();
-    await cutter.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await cutter.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await drill.steady();
     load.stop();
     const { sent, answered, double } = report(context, await drill.outcomes(), cutMs);

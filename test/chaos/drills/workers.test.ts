@@ -112,6 +112,28 @@ describe('a pool under load', () => {
     expect(new Set(late.map(({ status }) => status))).toEqual(new Set([504]));
   });
 
+  it('D07: a run takes longer than the lock of its job', async (context) => {
+    await Promise.all([drill.worker(), drill.worker()]);
+    const producer = await drill.producer();
+    await drill.known(producer);
+    const startedMs = performance.now();
+    const long = drill.sendJob(producer, producer, 1200 * LOOPS);
+    await until('it runs', async () => (await drill.queue.getActiveCount()) === 1);
+    while ((await drill.queue.getActiveCount()) > 0) {
+      const askedMs = performance.now();
+      await (await fetch(producer.metricsUrl)).arrayBuffer();
+      expect((await fetch(`${producer.url}/v2/health/ready`)).status).toBe(200);
+      expect(performance.now() - askedMs).toBeLessThan(2000);
+      await pause(200);
+    }
+    await long;
+    const { sent, answered, double } = report(context, await drill.outcomes(), startedMs);
+    expect([answered, double]).toEqual([sent, 0]);
+    expect(performance.now() - startedMs).toBeGreaterThan(10_000);
+    const page = (await (await fetch(`${producer.url}/jobs`)).json()) as { jobs: { attempts: { made: number } }[] };
+    expect(page.jobs.map(({ attempts }) => attempts.made)).toEqual([1]);
+  });
+
   it('D13: workers are replaced one by one, at any instant (SIGTERM)', async (context) => {
     const producer = await drill.producer();
     let oldest = await drill.worker();
@@ -176,7 +198,7 @@ describe('a pool under load', () => {
     await drill.steady();
     const fullMs = performance.now();
     // Much to log: every connection breaks.
-    await drill.redis.client().client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await drill.redis.client().call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await drill.steady();
     load.stop();
     const { sent, answered, double } = report(context, await drill.outcomes(), fullMs);

@@ -238,7 +238,18 @@ describe('the test of padding at load', () => {
     write(halved, WAITING + SEQUENCE + parameters({ ...XY, 'padding.self_test': 'off' }));
     await start();
     expect(await Promise.all([row(1, 2, 3), row(4)].map(floatsFrom))).toEqual([[1, 3], [4]]);
-    expect(warnings()[0]?.event).toBe('model cannot batch, requests run alone');
+    expect(warnings()[0]?.event).toBe(
+      'padding gives outputs of another length and is switched off, requests run alone',
+    );
+  });
+
+  it('costs a lone request nothing whose run was rounded up and answered in another length, untested', async () => {
+    const rounded = { 'padding.round_up': 'true', 'padding.length_buckets': '8', 'padding.self_test': 'off' };
+    write(halved, WAITING + SEQUENCE + parameters({ ...XY, ...rounded }));
+    await start();
+    expect(await floatsFrom(row(1, 2, 3))).toEqual([1, 3]);
+    expect(await floatsFrom(row(4, 5))).toEqual([4]);
+    expect(warnings()).toHaveLength(1);
   });
 
   it('is not even begun for a config that is wrong', async () => {

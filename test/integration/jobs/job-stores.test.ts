@@ -2,13 +2,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { IdempotencyConflict } from '../../../producer/service/jobs/job-store.ts';
 import { InferError } from '../../../shared/errors.ts';
 import { until } from '../../support/redis.ts';
-import { type JobsBench, jobOf, memoryJobs, pooledJobs, submitted, textOf } from './kit.ts';
+import { type JobsBench, type JobWish, jobOf, memoryJobs, pooledJobs, type ShareOf, submitted, textOf } from './kit.ts';
 
 const FOREVER = new Promise<void>(() => undefined);
 
 describe.each([
-  ['in memory', (maxOpen?: number) => memoryJobs(maxOpen)],
-  ['in a pool', (maxOpen?: number) => pooledJobs(maxOpen)],
+  ['in memory', (maxOpen?: number, shareOf?: ShareOf) => memoryJobs(maxOpen, undefined, shareOf)],
+  ['in a pool', (maxOpen?: number, shareOf?: ShareOf) => pooledJobs(maxOpen, shareOf)],
 ])('jobs %s', (_, open) => {
   let bench: JobsBench;
   beforeEach(async () => {
@@ -249,13 +249,53 @@ describe.each([
     await bench.jobs.cancel(first);
     expect((await bench.jobs.wait(await submitted(bench.jobs), 10_000)).record.state).toBe('succeeded');
   });
+
+  it('lets each tenant have its share open, and gives the place back with the end of a job', async () => {
+    await bench.close();
+    bench = await open(4, (tenant, maxOpen) => (tenant === 'shop' ? maxOpen - 2 : 2));
+    const wish = { delayMs: 60_000, tenant: 'shop' };
+    const ids = [await submitted(bench.jobs, wish), await submitted(bench.jobs, wish)];
+    const refusal = { code: 'RESOURCE_EXHAUSTED', message: /^2 jobs of shop are open already, its share/ };
+    const refused = await bench.jobs.submit(jobOf(wish)).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: refusal.code, message: expect.stringMatching(refusal.message) as string });
+    await submitted(bench.jobs, { ...wish, tenant: 'lab' });
+    await bench.jobs.cancel(ids[0]!);
+    const third = await submitted(bench.jobs, { tenant: 'shop' });
+    expect((await bench.jobs.wait(third, 10_000)).record).toMatchObject({ state: 'succeeded', tenant: 'shop' });
+    await submitted(bench.jobs, wish);
+    await expect(bench.jobs.submit(jobOf(wish))).rejects.toMatchObject({ code: 'RESOURCE_EXHAUSTED' });
+  });
+
+  it('finds the job of a key when its model has gone', async () => {
+    const first = await bench.jobs.submit(jobOf({ key: 'k', text: 'one' }));
+    await bench.jobs.wait(first.record.id, 10_000);
+    const gone = jobOf({ key: 'k', text: 'one', model: 'unloaded' });
+    expect(await bench.jobs.submit(gone)).toMatchObject({ created: false, record: { id: first.record.id } });
+    const other = jobOf({ key: 'k', text: 'two', model: 'unloaded' });
+    await expect(bench.jobs.submit(other)).rejects.toThrow(IdempotencyConflict);
+    const unknown = jobOf({ key: 'l', model: 'unloaded' });
+    await expect(bench.jobs.submit(unknown)).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
 });
 
 it('refuses more bytes than the memory may hold', async () => {
-  const bench = await memoryJobs(10, 6);
+  const bench = await memoryJobs(10, 10);
   const id = await submitted(bench.jobs, { text: 'four' });
   await bench.jobs.wait(id, 10_000);
-  // The answer is as large as the input.
-  await expect(bench.jobs.submit(jobOf({ text: 'four' }))).rejects.toThrow('4 more bytes beside 4 of jobs');
+  // The answer is as large as the input, and its form is two characters.
+  await expect(bench.jobs.submit(jobOf({ text: 'four' }))).rejects.toThrow('8 more bytes beside 8 of jobs');
+  await bench.close();
+});
+
+it.each<[string, { answer?: string; request?: JobWish['request'] }]>([
+  ['its form', { answer: 'x'.repeat(1000) }],
+  ['a parameter', { request: { parameters: { text: 'x'.repeat(1000) } } }],
+  ['the name of a parameter', { request: { parameters: { ['x'.repeat(1000)]: 1 } } }],
+  ['its id', { request: { id: 'x'.repeat(1000) } }],
+])('counts texts of a client too: %s', async (_, { answer = '{}', request }) => {
+  const bench = await memoryJobs(10, 1000);
+  const job = { ...jobOf({ text: 'four', ...(request && { request }) }), answer };
+  await expect(bench.jobs.submit(job)).rejects.toMatchObject({ code: 'RESOURCE_EXHAUSTED' });
+  await submitted(bench.jobs, { text: 'four' });
   await bench.close();
 });

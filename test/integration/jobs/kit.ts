@@ -1,3 +1,4 @@
+import type { JobPool } from '../../../producer/service/jobs/job-queue.ts';
 import { RedisJobStore } from '../../../producer/service/jobs/redis-job-store.ts';
 import { DEFAULT_JOB_SETTINGS, type JobSettings } from '../../../producer/service/jobs/job-settings.ts';
 import type { JobStore, NewJob } from '../../../producer/service/jobs/job-store.ts';
@@ -20,18 +21,20 @@ export interface JobsBench {
   close(): Promise<void>;
 }
 
-export async function memoryJobs(maxOpen = 1000, maxBytes = 1 << 20): Promise<JobsBench> {
+export type ShareOf = (tenant: string, maxOpen: number) => number;
+
+export async function memoryJobs(maxOpen = 1000, maxBytes = 1 << 20, shareOf?: ShareOf): Promise<JobsBench> {
   const engine = new FakeEngine(MODELS);
   const infer = withDeadline(systemClock, engine.infer);
-  const store = new MemoryJobStore({ infer, clock: systemClock, maxOpen, maxBytes });
+  const store = new MemoryJobStore({ infer, clock: systemClock, maxOpen, maxBytes, shareOf });
   const jobs = jobsOn(store, engine.catalog);
   return Promise.resolve({ jobs, engine, close: () => jobs.close() });
 }
 
-export async function pooledJobs(maxOpen = 1000): Promise<JobsBench> {
+export async function pooledJobs(maxOpen = 1000, shareOf?: ShareOf): Promise<JobsBench> {
   const pool = await startPool();
   const { engine } = await pool.worker(MODELS);
-  const jobs = await producerJobs(pool, maxOpen);
+  const jobs = await producerJobs(pool, { maxOpen, shareOf });
   return {
     jobs,
     engine,
@@ -43,12 +46,28 @@ export async function pooledJobs(maxOpen = 1000): Promise<JobsBench> {
   };
 }
 
+export interface ProducerJobsOptions {
+  readonly maxOpen?: number;
+  readonly shareOf?: ShareOf | undefined;
+  /** What stands between the store and Redis, for what goes wrong there. */
+  readonly through?: (pool: JobPool) => JobPool;
+}
+
 /** The jobs of a new producer of a pool. Closed by whoever asked, before the pool. */
-export async function producerJobs(pool: Pool, maxOpen = 1000): Promise<Jobs> {
+export async function producerJobs(
+  pool: Pool,
+  { maxOpen = 1000, shareOf, through = (jobPool) => jobPool }: ProducerJobsOptions = {},
+): Promise<Jobs> {
   const dispatcher = await pool.producer();
   await knows(dispatcher, 'echo');
   const redisUrl = pool.redis.url;
-  const store = new RedisJobStore({ pool: dispatcher.pool, redisUrl, maxOpen, logger: silentLogger });
+  const store = new RedisJobStore({
+    pool: through(dispatcher.pool),
+    redisUrl,
+    maxOpen,
+    shareOf,
+    logger: silentLogger,
+  });
   await store.start();
   return jobsOn(store, dispatcher.catalog);
 }
@@ -61,18 +80,19 @@ export interface JobWish extends Partial<JobSettings> {
   readonly model?: string;
   readonly text?: string;
   readonly key?: string;
+  readonly tenant?: string;
   readonly request?: Partial<InferRequest>;
 }
 
 /** A job that has its text as its one input. */
-export function jobOf({ model = 'echo', text = 'text', key, request, ...settings }: JobWish = {}): NewJob {
+export function jobOf({ model = 'echo', text = 'text', key, tenant = '', request, ...settings }: JobWish = {}): NewJob {
   return {
     request: requestOf(model, Buffer.from(text), request),
     settings: { ...DEFAULT_JOB_SETTINGS, ...settings },
     callId: 'call',
     level: 0,
     answer: '{}',
-    tenant: '',
+    tenant,
     idempotency: key === undefined ? undefined : { key, fingerprint: text },
   };
 }

@@ -169,6 +169,59 @@ test('a Redis that has lost everything counts again what is in hand', async () =
   await until('all has left', async () => (await inHand()) === 0);
 });
 
+test('a Redis that comes back with older counts neither loses nor keeps what came and went since', async () => {
+  const own = await startRedis();
+  try {
+    const redis = createRedis({ url: own.url, name: 'test', silenceMs: 5000, logger: silentLogger });
+    await connectRedis(redis);
+    const link = new RedisLink(redis, silentLogger);
+    await link.start();
+    const limits = new RedisLimits({ redis, link, logger: silentLogger });
+    const counted = async () => Number((await redis.hget(LIMITS_KEY, 't'))?.split(' ')[0] ?? 0);
+    const pool = { ...NONE, requests: 4 };
+    const [gone, kept, late] = [askOf({ pool }), askOf({ pool }), askOf({ pool })];
+    for (const ask of [gone, kept]) expect(await limits.enter(ask)).toBeUndefined();
+    await redis.save();
+    limits.leave(gone);
+    await until('it has left', async () => (await counted()) === 1);
+    for (const ask of [late, askOf({ pool }), askOf({ pool })]) expect(await limits.enter(ask)).toBeUndefined();
+    await own.kill();
+    await until('it is seen', () => link.state.kind !== 'up');
+    await own.start();
+    await until('all four are counted again', async () => link.state.kind === 'up' && (await counted()) === 4);
+    expect(await limits.enter(askOf({ pool }))).toMatchObject({ inHand: 4, limit: 4 });
+    for (const ask of [kept, late]) limits.leave(ask);
+    await until('two have left', async () => (await counted()) === 2);
+    await limits.close();
+    link.close();
+    redis.disconnect();
+  } finally {
+    await own.stop();
+  }
+});
+
+test('the counts of one producer outlive those of all, so that they can always be taken back', async () => {
+  const dead = await open();
+  await dead.enter(askOf({ pool: { ...NONE, requests: 5 } }));
+  const [own] = (await looker.keys('*')).filter((key) => key !== LIMITS_KEY && key !== LIMITS_PRODUCERS_KEY);
+  expect(await looker.pttl(own!)).toBeGreaterThan(await looker.pttl(LIMITS_KEY));
+});
+
+test('counts of a dead producer that belong to totals that are gone are not taken from those of others', async () => {
+  let nowUs = 1e15;
+  const dead = await open(() => nowUs);
+  const alive = await open(() => nowUs);
+  const pool = { ...NONE, requests: 5 };
+  await dead.enter(askOf({ pool }));
+  dead.pause();
+  await looker.unlink(LIMITS_KEY); // as when it expires
+  nowUs += 1;
+  await alive.enter(askOf({ pool }));
+  nowUs += 16_000_000;
+  await until('the dead one is forgotten', async () => (await looker.zcard(LIMITS_PRODUCERS_KEY)) === 1);
+  expect(await inHand()).toBe(1);
+});
+
 test('connections that break in the middle of a step count nobody twice', async () => {
   const limits = await open();
   const held: Ask[] = [];

@@ -1,8 +1,9 @@
 import { Queue } from 'bullmq';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { QueueDispatcher } from '../../../producer/dispatch/queue-dispatcher.ts';
 import { ModelStats } from '../../../shared/infer/model-stats.ts';
 import { drainKey, modelKey, pulseKey, QUEUE_PREFIX, queueName, SPEEDS_KEY } from '../../../shared/wire/names.ts';
+import { encodeBundle } from '../../../shared/wire/job.ts';
 import type { WorkerEngine } from '../../../worker/consumer/create-consumer.ts';
 import { until } from '../../support/redis.ts';
 import { callOf, FakeEngine, requestOf } from '../../support/worker.ts';
@@ -196,6 +197,48 @@ describe('a pool without workers', () => {
     await until('it is wished for', () => producer.monitor.desiredWorkers === 1);
     await pool.worker([BATCHED]);
     expect((await answer).outputs[0]!.shape).toEqual([2, 1]);
+  });
+
+  it('wishes for nobody where nobody waits any more, and removes such requests', async () => {
+    const first = await pool.worker([BATCHED]);
+    const producer = await pool.producer();
+    await knows(producer, 'echo');
+    await first.consumer.close(5000);
+    const redis = pool.redis.client();
+    const queue = new Queue(queueName('echo'), { connection: redis, prefix: QUEUE_PREFIX });
+    const add = async (id: string, overSinceMs: number, rows: number) => {
+      const deadlineMs = Date.now() - overSinceMs;
+      const item = { sequence: 1, callId: id, request: batch(rows), priority: 0, deadlineMs };
+      await queue.add('infer', encodeBundle('p', id, 'echo', [item]).data, { jobId: id });
+    };
+    await add('late', 1000, 5);
+    await until('it is seen, and nobody wished for', () => {
+      const model = modelOf(producer);
+      return model?.waiting_jobs === 1 && model.waiting_rows === 0;
+    });
+    for (let i = 0; i < 20; i += 1) await add(`old${i}`, 20_000, 5);
+    await add('alive', -600_000, 3);
+    await until('the old ones are gone', async () => (await queue.getWaitingCount()) === 2);
+    expect((await queue.getWaiting()).map(({ id }) => id).sort()).toEqual(['alive', 'late']);
+    await until('the one is wished for', () => producer.monitor.desiredWorkers === 1);
+    await queue.close();
+  });
+
+  it('is not told of by a producer that has not seen it for a minute', async () => {
+    await pool.worker([BATCHED]);
+    const producer = await pool.producer();
+    await knows(producer, 'echo');
+    await until('it has looked', () => producer.monitor.models.length === 1);
+    expect(producer.monitor.desiredWorkers).toBeGreaterThan(0);
+    await pool.redis.kill();
+    const now = performance.now.bind(performance);
+    const later = vi.spyOn(performance, 'now').mockImplementation(() => now() + 61_000);
+    try {
+      expect([producer.monitor.desiredWorkers, producer.monitor.models]).toEqual([undefined, []]);
+    } finally {
+      later.mockRestore();
+    }
+    await pool.redis.start();
   });
 
   it('knows its models as long as their workers wanted', async () => {

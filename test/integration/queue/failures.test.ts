@@ -14,7 +14,7 @@ describe('when Redis fails', () => {
   const text = (answer: { outputs: readonly { data: Uint8Array }[] }): string =>
     Buffer.from(answer.outputs[0]!.data).toString();
 
-  it('refuses requests at once while it is down, holds none of them, and goes on when it is back', async () => {
+  it('refuses requests at once while it is down, holds none of them, and goes on when it is back (D03)', async () => {
     pool = await startPool();
     await pool.worker([{ name: 'echo' }]);
     const producer = await pool.producer();
@@ -102,7 +102,7 @@ describe('when Redis fails', () => {
     expect(await Promise.all(answers)).toEqual(expected);
   }, 40_000);
 
-  it('refuses with "queue storage full" while it is full, and recovers by itself', async () => {
+  it('refuses with "queue storage full" while it is full, and recovers by itself (D16)', async () => {
     pool = await startPool({ args: ['--maxmemory', '30mb'] });
     const { engine } = await pool.worker([{ name: 'echo' }]);
     engine.holding = true;
@@ -124,7 +124,7 @@ describe('when Redis fails', () => {
     expect(text(await producer.infer(requestOf('echo', Buffer.from('room')), callOf()))).toBe('room');
   }, 60_000);
 
-  it('answers once and lives on when the lock of a running job vanishes', async () => {
+  it('answers once and lives on when the lock of a running job vanishes (D15)', async () => {
     pool = await startPool();
     const { engine } = await pool.worker([{ name: 'echo' }]);
     engine.holding = true;
@@ -141,7 +141,7 @@ describe('when Redis fails', () => {
     expect(text(await producer.infer(requestOf('echo', Buffer.from('next')), callOf()))).toBe('next');
   }, 40_000);
 
-  it('keeps deadlines on clocks that are ten minutes off', async () => {
+  it('keeps deadlines on clocks that are ten minutes off (D22)', async () => {
     pool = await startPool();
     const realNow = Date.now;
     const offsets = [600_000, -600_000, 0];

@@ -6,7 +6,7 @@ import { until } from '../../support/redis.ts';
 import { callOf, type FakeEngine, requestOf } from '../../support/worker.ts';
 import { type Pool, startPool } from './pool.ts';
 
-describe('a job that somebody wrote by hand', () => {
+describe('a job that somebody wrote by hand (D19)', () => {
   let pool: Pool;
   let queue: Queue;
   let engine: FakeEngine;

@@ -154,6 +154,16 @@ describe('sequences in a pool', () => {
     await closed;
   });
 
+  it('are told at once when they come while the worker leaves, however long it still works', async () => {
+    const leaving = await worker();
+    const one = await producer(1);
+    expect(await sum(one, 1, 5, START)).toBe(5);
+    const closed = leaving.consumer.close(20_000).then(() => 'closed');
+    const late = sum(one, 1, 1).catch((error: unknown) => InferError.from(error).message);
+    expect(await Promise.race([late, closed])).toMatch(/sequence 1 of model 'sum' was lost/);
+    await closed;
+  });
+
   it('are lost when their model is unloaded', async () => {
     const { engine, consumer } = await worker();
     const one = await producer(1);

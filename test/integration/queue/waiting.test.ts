@@ -122,7 +122,7 @@ describe('a request that waits in the queue', () => {
     expect(producer.stats()).toMatchObject({ requestsInFlight: 0, bytesInFlight: 0 });
   });
 
-  it('is answered each time when the same id is used twice', async () => {
+  it('is answered each time when the same id is used twice (D12)', async () => {
     await pool.worker([{ name: 'echo' }]);
     const producers = [await pool.producer(), await pool.producer()];
     const answers = await Promise.all(
@@ -162,7 +162,7 @@ describe('a request that waits in the queue', () => {
     await closed;
   });
 
-  it('leaves nothing behind after 10,000 requests, some of them cancelled', async () => {
+  it('leaves nothing behind after 10,000 requests, some of them cancelled (D10, D18)', async () => {
     await pool.worker([{ name: 'echo', maxBatchSize: 32 }]);
     const producer = await pool.producer();
     await knows(producer, 'echo');

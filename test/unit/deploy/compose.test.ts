@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import type { CommandName } from '../../../cli/flags/catalogue.ts';
 import { COMMAND_FLAGS, FLAGS } from '../../../cli/flags/catalogue.ts';
 import { environmentName } from '../../../cli/flags/flag.ts';
 import { parseFlags } from '../../../cli/flags/parse-flags.ts';
-import { parseYamlSubset } from '../../support/yaml-subset.ts';
 
 interface Service {
   image: string;
@@ -21,7 +21,7 @@ interface Service {
 
 const root = new URL('../../../', import.meta.url);
 // The shape is what the tests below are about; a wrong one makes them fail.
-const compose = parseYamlSubset(readFileSync(new URL('docker-compose.yml', root), 'utf8')) as {
+const compose = parse(readFileSync(new URL('docker-compose.yml', root), 'utf8')) as {
   services: Record<string, Service>;
   volumes: Record<string, unknown>;
 };

@@ -7,6 +7,9 @@ import type { PaddedMember, PaddingPlan } from './padding-plan.ts';
 import { lengthOf, runLengthOf } from './padding-plan.ts';
 import { RowMismatch, type SplitMember, splitOutputs } from './split.ts';
 
+/** An output does not have the length that a padded run was given: what `padding.outputs` says of it is wrong. */
+export class LengthMismatch extends RowMismatch {}
+
 /** Takes the outputs of a run apart, and what was padded back to the lengths of the members; see `splitOutputs`. */
 export function splitBatch(
   plan: ModelPlan,
@@ -44,8 +47,8 @@ function cut(tensor: Tensor, axes: readonly number[], length: number, elementByt
   return { name: tensor.name, datatype: tensor.datatype, shape, data };
 }
 
-function lengthError({ model }: ModelPlan, { name, shape }: Tensor, axis: number, runLength: number): RowMismatch {
+function lengthError({ model }: ModelPlan, { name, shape }: Tensor, axis: number, runLength: number): LengthMismatch {
   const got = `its output '${name}' has the shape [${shape.join(',')}]`;
   const expected = `dimension ${axis} must be ${runLength}, as padding.outputs says`;
-  return new RowMismatch(`model '${model}' was run with a length of ${runLength} and ${got}: ${expected}`);
+  return new LengthMismatch(`model '${model}' was run with a length of ${runLength} and ${got}: ${expected}`);
 }

@@ -11,7 +11,7 @@ export interface SplitMember {
   readonly request: { readonly outputs: readonly string[] };
 }
 
-/** The model did not answer row for row, or not in the length of its rows: requests cannot be told apart in its outputs. */
+/** The model did not answer row for row: requests cannot be told apart in its outputs. */
 export class RowMismatch extends InferError {
   constructor(message: string) {
     super('INTERNAL', message);

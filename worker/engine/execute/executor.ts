@@ -6,7 +6,7 @@ import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import { type BatchAssembler, createAssembler } from '../batch/padded-assemble.ts';
-import { splitBatch } from '../batch/padded-split.ts';
+import { LengthMismatch, splitBatch } from '../batch/padded-split.ts';
 import { paddingShareOf } from '../batch/padding-plan.ts';
 import { RowMismatch, wantedOutputs } from '../batch/split.ts';
 import type { ModelInstance } from '../instance/instance.ts';
@@ -42,13 +42,16 @@ const NOBODY_WAITS = new InferError('CANCELLED', 'nobody waits for the request a
 /** An instance with the memory that its batches are assembled in. */
 interface Lane {
   readonly instance: ModelInstance;
-  readonly assembler: BatchAssembler;
+  /** For the plan beside it. */
+  assembler: BatchAssembler;
+  plan: ModelPlan;
   /** Taken for each run. */
   readonly gate: RunGate;
 }
 
-/** The moments of a run, on the clock, in ms. */
-interface RunTimes {
+/** How a run was made, and when, on the clock, in ms. */
+interface RunNotes {
+  readonly plan: ModelPlan;
   readonly startedMs: number;
   readonly assembledMs: number;
 }
@@ -58,7 +61,8 @@ interface RunTimes {
  * A batch that fails comes back in parts (recovery.ts), and parts run before anything new.
  */
 export class Executor implements SlotWaiter {
-  readonly #plan: ModelPlan;
+  /** Pads nothing any more once an output has shown another length than was declared. */
+  #plan: ModelPlan;
   readonly #answers: Answers;
   /** The same, where answers have to leave in order. */
   readonly #order: AnswerOrder | undefined;
@@ -94,6 +98,7 @@ export class Executor implements SlotWaiter {
     this.#idle = options.instances.map((instance) => ({
       instance,
       assembler: createAssembler(options.plan),
+      plan: options.plan,
       gate: options.gates?.get(instance) ?? options.slots,
     }));
   }
@@ -193,6 +198,11 @@ export class Executor implements SlotWaiter {
   }
 
   #run(lane: Lane, batch: Batch): void {
+    const plan = this.#plan;
+    if (lane.plan !== plan) {
+      lane.assembler = createAssembler(plan);
+      lane.plan = plan;
+    }
     this.#running.add(batch);
     this.#order?.begin(batch.members);
     for (const { call } of batch.members) call.started = true;
@@ -202,45 +212,45 @@ export class Executor implements SlotWaiter {
     try {
       const inputs = lane.assembler.assemble(batch.members, batch.rows);
       assembledMs = this.#clock.now();
-      batch.run = lane.instance.run(inputs, wantedOutputs(this.#plan, batch.members));
+      batch.run = lane.instance.run(inputs, wantedOutputs(plan, batch.members));
       result = batch.run.result;
     } catch (error) {
-      result = Promise.reject(InferError.from(error, `model '${this.#plan.model}' could not be run`));
+      result = Promise.reject(InferError.from(error, `model '${plan.model}' could not be run`));
     }
     result.then(
-      (outputs) => this.#finished(lane, batch, outputs, { startedMs, assembledMs }),
-      (error: unknown) => this.#failed(lane, batch, error),
+      (outputs) => this.#finished(lane, batch, outputs, { plan, startedMs, assembledMs }),
+      (error: unknown) => this.#failed(lane, batch, error, plan),
     );
   }
 
   /** The instance gets its next batch before the answers of this one are taken apart. */
-  #finished(lane: Lane, batch: Batch, outputs: readonly Tensor[], times: RunTimes): void {
+  #finished(lane: Lane, batch: Batch, outputs: readonly Tensor[], notes: RunNotes): void {
     const ranMs = this.#clock.now();
     this.#release(lane, batch);
     const splitFromMs = this.#clock.now();
     let split: Tensor[][];
     try {
-      split = splitBatch(this.#plan, outputs, batch.members);
+      split = splitBatch(notes.plan, outputs, batch.members);
     } catch (error) {
-      this.#recover(batch, error);
+      this.#recover(batch, error, notes.plan);
       return;
     }
     const splitMs = this.#clock.now();
     const free = freeWhenAnswered(outputs, batch.members);
-    this.#answer(batch, split, times, ranMs, splitMs - splitFromMs, splitMs, free);
+    this.#answer(batch, split, notes, ranMs, splitMs - splitFromMs, splitMs, free);
   }
 
   #answer(
     batch: Batch,
     split: readonly Tensor[][],
-    { startedMs, assembledMs }: RunTimes,
+    { plan, startedMs, assembledMs }: RunNotes,
     ranMs: number,
     splitDurationMs: number,
     nowMs: number,
     free: (() => void) | undefined,
   ): void {
-    const { model, version, identity, padding } = this.#plan;
-    const share = padding && paddingShareOf(this.#plan, padding, batch.members);
+    const { model, version, identity, padding } = plan;
+    const share = padding && paddingShareOf(plan, padding, batch.members);
     this.#onRan?.(batch, ranMs - startedMs, startedMs);
     const computeInputUs = (assembledMs - startedMs) * 1000;
     const computeInferUs = (ranMs - assembledMs) * 1000;
@@ -266,8 +276,8 @@ export class Executor implements SlotWaiter {
     }
   }
 
-  #failed(lane: Lane, batch: Batch, error: unknown): void {
-    this.#release(lane, batch, () => this.#recover(batch, error));
+  #failed(lane: Lane, batch: Batch, error: unknown, plan: ModelPlan): void {
+    this.#release(lane, batch, () => this.#recover(batch, error, plan));
   }
 
   #release(lane: Lane, batch: Batch, beforeNext?: () => void): void {
@@ -280,14 +290,17 @@ export class Executor implements SlotWaiter {
     if (this.#running.size === 0) this.#onQuiet?.();
   }
 
-  #recover(batch: Batch, cause: unknown): void {
+  /** @param plan the one that the batch ran by */
+  #recover(batch: Batch, cause: unknown, plan: ModelPlan): void {
     const error = InferError.from(cause, `model '${this.#plan.model}' failed while it ran`);
-    if (error instanceof RowMismatch && batch.members.length > 1 && this.#mergeable) {
+    if (error instanceof LengthMismatch) {
+      this.#stopPadding(error);
+    } else if (error instanceof RowMismatch && batch.members.length > 1 && this.#mergeable) {
       this.#mergeable = false;
       this.#logger.warn({ model: this.#plan.model, reason: error.message }, 'model cannot batch, requests run alone');
     }
     const { emptyRow } = batch;
-    const { retry, fail } = planRecovery(batch.members, error, emptyRow);
+    const { retry, fail } = planRecovery(batch.members, error, plan !== this.#plan, emptyRow);
     for (const members of retry) this.#retries.push(new Batch(members, batch.release, this.#onLeave, emptyRow));
     for (const member of fail) {
       if (error.code === 'INTERNAL') {
@@ -296,6 +309,20 @@ export class Executor implements SlotWaiter {
       this.#answers.fail(member, error);
     }
     this.#startRetries();
+  }
+
+  /** Requests run alone from now on: those that wait were grouped to be padded. */
+  #stopPadding(error: LengthMismatch): void {
+    const { padding, model, version } = this.#plan;
+    if (!padding?.active) return;
+    this.#plan = { ...this.#plan, padding: { ...padding, active: false } };
+    this.#mergeable = false;
+    const event = 'padding gives outputs of another length and is switched off, requests run alone';
+    this.#logger.warn({ model, version, reason: error.message }, event);
+    for (const { members, release } of this.#retries.splice(0)) {
+      for (const member of members)
+        if (!member.settled) this.#retries.push(new Batch([member], release, this.#onLeave));
+    }
   }
 
   #startRetries(): void {

@@ -5,6 +5,9 @@ interface Shared {
   users: number;
 }
 
+/** A backend that is passed on has to pass on what is optional too: a member that is not thought of does not compile. */
+type EveryMember = { readonly [Name in keyof Required<Backend>]: Backend[Name] };
+
 /**
  * Loads a model file once for all that use it in the same way. So a version whose config changes in something that its
  * session does not depend on, `instance_group` for instance, is made anew over the session that is there.
@@ -22,14 +25,16 @@ export class SharedSessions {
    * @param marks tells whether the version's files are the same; undefined where that is not known, and nothing is shared
    */
   backendFor(marks: string | undefined): Backend {
-    if (marks === undefined) return this.#backend;
-    return {
-      ...this.#backend,
+    const backend = this.#backend;
+    if (marks === undefined) return backend;
+    const { load, devices }: EveryMember = {
       load: (options) => {
-        if (options.customOpLibraries.length > 0) return this.#backend.load(options); // the marks do not tell of them
+        if (options.customOpLibraries.length > 0) return backend.load(options); // the marks do not tell of them
         return this.#share(`${JSON.stringify(options)}\n${marks}`, options);
       },
+      devices: backend.devices?.bind(backend),
     };
+    return devices ? { load, devices } : { load };
   }
 
   async #share(key: string, options: LoadOptions): Promise<LoadedModel> {

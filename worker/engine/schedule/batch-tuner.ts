@@ -20,14 +20,17 @@ const ROOMY = 0.7;
 /** What a share below the first one regains where the goal is just kept, so that a few bad seconds do not cost for ever. */
 const REGAINED = 0.005;
 
-/** A change of the delay by less is not worth one. */
+/** A change of the delay by less, of itself or of a run, is not worth one. */
 const DELAY_STEP = 0.2;
 
 /** A run is late when its oldest request waited longer than the delay and so many full runs. */
 const LATE_RUNS = 1.5;
-/** More late runs than the first begin a press, fewer than the second end it. Those between do where the goal is missed. */
+/** More late runs begin a press. */
 const PRESSED_ABOVE = 0.5;
-const RELAXED_BELOW = 0.1;
+/** Where the goal is missed so many do: it is the line that misses it. */
+const MISSED_ABOVE = 0.1;
+/** Fewer end it. Runs that smaller limits would hardly ever have cut lose nothing by going on under a press. */
+const RELAXED_BELOW = 0.02;
 
 export interface TunerOptions {
   readonly times: RunTimes;
@@ -63,6 +66,8 @@ export class BatchTuner implements Tuned {
   #reason = '';
   #share = FIRST_SHARE;
   #pressed = false;
+  /** The rows of now, which stay while they are good enough; 0 at load and when a press begins. */
+  #heldRows = 0;
   /** What would be chosen without a press. */
   #relaxedRows = 0;
   #wantedRows = 0;
@@ -110,6 +115,7 @@ export class BatchTuner implements Tuned {
     const pressedBefore = this.#pressed;
     this.#feel();
     this.#options.times.review();
+    this.#heldRows = this.#pressed && !pressedBefore ? 0 : this.#limits.maxRows;
     this.#answers = 0;
     this.#runs = 0;
     this.#lateRuns = 0;
@@ -120,8 +126,9 @@ export class BatchTuner implements Tuned {
     const { maxRows, delayMs } = this.#limits;
     const otherRows = limits.maxRows !== maxRows;
     if (otherRows && !sure) return undefined;
-    if (!otherRows && Math.abs(limits.delayMs - delayMs) <= DELAY_STEP * Math.max(delayMs, limits.delayMs))
-      return undefined;
+    const runMs = this.#options.times.at(maxRows);
+    const least = DELAY_STEP * Math.max(delayMs, limits.delayMs, runMs);
+    if (!otherRows && Math.abs(limits.delayMs - delayMs) <= least) return undefined;
     this.#limits = limits;
     this.#reason = reason;
     this.#options.onChange({ limits, reason });
@@ -145,7 +152,8 @@ export class BatchTuner implements Tuned {
     const late = this.#runs === 0 ? 0 : this.#lateRuns / this.#runs;
     const p99Ms = percentile99(this.#answersMs.subarray(0, Math.min(this.#answers, KEPT_ANSWERS)));
     const pressedBefore = this.#pressed;
-    this.#pressed = late > PRESSED_ABOVE || (late >= RELAXED_BELOW && (pressedBefore || p99Ms > goalMs));
+    const above = pressedBefore ? RELAXED_BELOW : p99Ms > goalMs ? MISSED_ABOVE : PRESSED_ABOVE;
+    this.#pressed = late > above;
     if (this.#pressed || pressedBefore) {
       this.#missed = false; // the larger runs of a press say nothing about the share
       return;
@@ -160,7 +168,7 @@ export class BatchTuner implements Tuned {
   #choose(): Tuned {
     const { times, config, auto, maxDelayMs, goalMs } = this.#options;
     const budgetMs = goalMs === undefined ? undefined : goalMs * this.#share;
-    const bounds = { maxRows: config.maxRows, maxDelayMs, budgetMs, pressedRows: this.#pressed ? this.#limits.maxRows : undefined };
+    const bounds = { maxRows: config.maxRows, maxDelayMs, budgetMs, pressed: this.#pressed, heldRows: this.#heldRows };
     if (!auto || times.sizes.length === 0) {
       const delayMs = boundDelay(times, config.maxRows, { maxDelayMs: config.delayMs, budgetMs });
       const bounded = delayMs < config.delayMs;
@@ -171,7 +179,7 @@ export class BatchTuner implements Tuned {
       return { limits: { ...config, delayMs }, reason: reason.join('; ') };
     }
     const { rows, delayMs, tooSlow } = chooseBatching(times, bounds);
-    this.#relaxedRows = this.#pressed ? chooseBatching(times, { ...bounds, pressedRows: undefined }).rows : rows;
+    this.#relaxedRows = this.#pressed ? chooseBatching(times, { ...bounds, pressed: false, heldRows: 0 }).rows : rows;
     const limits = { maxRows: rows, preferredRows: [], delayMs };
     return { limits, reason: this.#reasonOf(rows, tooSlow) };
   }

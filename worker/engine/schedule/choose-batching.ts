@@ -11,11 +11,10 @@ export interface ChoiceBounds {
   readonly maxDelayMs: number;
   /** What a request may take in the engine: its wait, a run that is under way, and its own; undefined for no limit. */
   readonly budgetMs: number | undefined;
-  /**
-   * Given where requests arrive faster than runs within the budget can take them: the rows of now. Then the best time per
-   * row counts alone, and they stay where they are near it.
-   */
-  readonly pressedRows: number | undefined;
+  /** Requests arrive faster than runs within the budget can take them: then the best time per row counts alone. */
+  readonly pressed: boolean;
+  /** The rows of now, which stay while they are nearly as good as others, as measured times waver; 0 for none. */
+  readonly heldRows: number;
 }
 
 export interface BatchChoice {
@@ -28,6 +27,9 @@ export interface BatchChoice {
 
 /** A smaller run is preferred that costs at most so many times the best time per row. */
 const NEARLY_BEST = 1.1;
+
+/** Rows that are held may go so far beyond the budget. */
+const HELD_BEYOND = 1.1;
 
 /** A run takes no longer than another one when it takes at most so many times as long. */
 const NO_LONGER = 1.05;
@@ -42,32 +44,29 @@ export const PAYS_BELOW = 0.9;
  *     delay = the least of T(rows), rows T(1) - T(rows), budget - 2 T(rows) and maxDelayMs; 0 where T(rows) / rows > 0.9 T(1)
  *
  * Where no n keeps that, it is those that take no longer than one row; where not even one row alone does, all of them. Under
- * a press rows are what has the best time per row, or stay what they are within 10 % of it: there is nothing to spare.
+ * a press rows are what has the best time per row: there is nothing to spare. The rows of now stay while their time per row
+ * is within 10 % of the best and they keep 1.1 times the budget.
  * Twice T, because a request may arrive just after a run began and then takes one itself. The delay is no longer than
  * the run that it is for, so that waiting at most doubles what a request takes, nor than what the run saves. Pure.
  */
 export function chooseBatching(times: KnownTimes, bounds: ChoiceBounds): BatchChoice {
-  const { maxRows, budgetMs = Infinity, pressedRows } = bounds;
+  const { maxRows, budgetMs = Infinity, pressed, heldRows } = bounds;
   const sizes = times.sizes.filter((rows) => rows <= maxRows);
-  const fitting = sizes.filter((rows) => 2 * times.at(rows) <= budgetMs);
+  const lenience = (rows: number) => (rows === heldRows ? HELD_BEYOND : 1);
+  const fitting = sizes.filter((rows) => 2 * times.at(rows) <= budgetMs * lenience(rows));
   const hopeless = times.at(1) > budgetMs;
-  const pressed = pressedRows !== undefined;
   const quick = sizes.filter((rows) => times.at(rows) <= NO_LONGER * times.at(1));
   const allowed = pressed || hopeless ? sizes : fitting.length > 0 ? fitting : quick;
   const msPerRow = (rows: number) => times.at(rows) / rows;
   const best = Math.min(...allowed.map(msPerRow));
   const near = allowed.filter((each) => msPerRow(each) <= best * NEARLY_BEST);
-  const rows = (pressed ? underPress(near, pressedRows, msPerRow) : near[0]) ?? maxRows;
+  const sorted = pressed ? near.toSorted((a, b) => msPerRow(a) - msPerRow(b)) : near;
+  const rows = (near.includes(heldRows) ? heldRows : sorted[0]) ?? maxRows;
   const runMs = times.at(rows);
   const savedMs = rows * times.at(1) - runMs;
   const pays = rows > 1 && runMs / rows <= PAYS_BELOW * times.at(1);
   const delayMs = pays ? Math.min(runMs, savedMs, boundDelay(times, rows, bounds)) : 0;
   return { rows, delayMs, tooSlow: sizes.length > 0 && fitting.length === 0 };
-}
-
-/** Those of now, if they are among the good ones, else the best. */
-function underPress(near: readonly number[], rows: number, msPerRow: (rows: number) => number): number | undefined {
-  return near.includes(rows) ? rows : near.toSorted((a, b) => msPerRow(a) - msPerRow(b))[0];
 }
 
 /** The longest delay that leaves room for two runs of so many rows. */

@@ -12,8 +12,11 @@ const FURTHEST = 64;
 /** How far what is known of a size that is not run moves in one review towards what its neighbour shows. */
 const AGEING = 0.25;
 
-/** A size that was tried anew and is so many times as slow as its neighbour really is slow. */
+/** A size that was tried anew really is slow when it takes so many times what its neighbour had promised. */
 const SLOWER = 1.1;
+
+/** After so many runs of it that is seen. */
+const TRIAL_RUNS = 4;
 
 /** A size that turned out to be really slow is believed to be for so many reviews, and twice as many each time again. */
 const FIRST_REST = 8;
@@ -29,8 +32,10 @@ interface Size extends CurvePoint {
   idleReviews: number;
   /** For how many reviews without a run its slowness is believed. */
   rest: number;
-  /** Its slowness is no longer what was measured. */
-  aged: boolean;
+  /** What its slowness has come to since; undefined where it is what was measured. */
+  agedTo: number | undefined;
+  /** Since then. */
+  triedRuns: number;
 }
 
 /**
@@ -43,7 +48,7 @@ export class RunTimes {
 
   /** @param curve ascending in rows, all times above 0 */
   constructor(curve: readonly CurvePoint[]) {
-    const unknown = { slowness: 1, runs: 0, freshRuns: 0, idleReviews: 0, rest: 0, aged: false };
+    const unknown = { slowness: 1, runs: 0, freshRuns: 0, idleReviews: 0, rest: 0, agedTo: undefined, triedRuns: 0 };
     this.#sizes = curve.map(({ rows, ms }) => ({ rows, ms, ...unknown }));
   }
 
@@ -58,7 +63,8 @@ export class RunTimes {
     const expectedMs = interpolate(this.#sizes, rows, ({ ms: loadMs }) => loadMs);
     if (!size || !(expectedMs > 0) || !(ms > 0)) return;
     const slowness = Math.min(FURTHEST, Math.max(1 / FURTHEST, ms / expectedMs));
-    if (size.aged && size.freshRuns === 0) size.runs = ENOUGH_RUNS; // so that it is soon seen what is true
+    if (size.agedTo !== undefined && size.triedRuns === 0) size.runs = ENOUGH_RUNS; // so that it is soon seen what is true
+    size.triedRuns += 1;
     size.runs += 1;
     size.freshRuns += 1;
     size.slowness += (slowness - size.slowness) / Math.min(size.runs, MEMORY_RUNS);
@@ -73,12 +79,12 @@ export class RunTimes {
   review(): void {
     const ran = this.#sizes.filter(({ runs, freshRuns }) => runs >= ENOUGH_RUNS && freshRuns > 0);
     for (const size of this.#sizes) {
-      const neighbour = nearest(
-        ran.filter((each) => each !== size),
-        size.rows,
-      );
-      if (size.freshRuns > 0) judge(size, neighbour);
-      else if (neighbour && size.runs >= ENOUGH_RUNS) age(size, neighbour);
+      if (size.freshRuns > 0) {
+        judge(size);
+      } else if (size.runs >= ENOUGH_RUNS) {
+        const neighbour = nearest(ran, size.rows);
+        if (neighbour) age(size, neighbour);
+      }
     }
     for (const size of this.#sizes) size.freshRuns = 0;
   }
@@ -96,20 +102,23 @@ function nearest(sizes: readonly Size[], rows: number): Size | undefined {
   return found;
 }
 
+/** Larger runs that are slow say nothing about smaller ones: those may still fit where the larger ones do not. */
 function age(size: Size, neighbour: Size): void {
   size.idleReviews += 1;
   if (size.idleReviews <= size.rest) return;
+  if (neighbour.rows > size.rows && neighbour.slowness > size.slowness) return;
   size.slowness += (neighbour.slowness - size.slowness) * AGEING;
-  size.aged = true;
+  size.agedTo = size.slowness;
+  size.triedRuns = 0;
 }
 
 /** A size that is run. Where it was tried anew, it shows whether it had been taken for slow rightly. */
-function judge(size: Size, neighbour: Size | undefined): void {
+function judge(size: Size): void {
   size.idleReviews = 0;
-  if (!size.aged || size.freshRuns < ENOUGH_RUNS) return;
-  size.aged = false;
-  const slow = neighbour !== undefined && size.slowness > neighbour.slowness * SLOWER;
+  if (size.agedTo === undefined || size.triedRuns < TRIAL_RUNS) return;
+  const slow = size.slowness > size.agedTo * SLOWER;
   size.rest = slow ? Math.min(LONGEST_REST, Math.max(FIRST_REST, size.rest * 2)) : 0;
+  size.agedTo = undefined;
 }
 
 /** Straight lines between the sizes; beyond the last one each row costs what it costs there. */

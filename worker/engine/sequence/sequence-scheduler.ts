@@ -102,7 +102,6 @@ export class SequenceScheduler implements Scheduler, Answers {
       part = sequencePartOf(request);
       this.#controls.assertHolds(this.#model, part);
       if (!part.start && !this.isLive(part.key)) throw this.#missing(part, request.version);
-      if (part.start) this.#options.siblings.begun(part.key, this.#options.version, request.version);
     } catch (error) {
       return Promise.reject(InferError.from(error));
     }
@@ -134,8 +133,9 @@ export class SequenceScheduler implements Scheduler, Answers {
     return allClosed;
   }
 
-  /** A request comes in. Without START its sequence is live. */
+  /** A request comes in, admitted. Without START its sequence is live. */
   accept(part: SequencePart, item: PendingRequest): SequenceRequest {
+    if (part.start) this.#options.siblings.begun(part.key, this.#options.version, item.request.version);
     let sequence = this.#sequences.get(part.key);
     if (!sequence) this.#sequences.set(part.key, (sequence = new Sequence(part)));
     sequence.closing = part.end;

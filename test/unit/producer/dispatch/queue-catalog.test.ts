@@ -60,6 +60,30 @@ describe('the catalog of the pool', () => {
     expect(catalog.resolve('m', '').version).toBe('1');
   });
 
+  it('lets a model be called that a living worker only lists and has never loaded, and others served', () => {
+    const unknown: AnnouncedModel = { name: 'm', version: '1', state: 'UNKNOWN', reason: '' };
+    for (const version of ['1', '']) {
+      const catalog = catalogOf([worker('a', [{ ...unknown, version }])], [description('m', '1')]);
+      expect(catalog.resolve('m', '').version).toBe('1');
+      expect(catalog.list()).toMatchObject([{ name: 'm', version: '1', state: 'UNAVAILABLE' }]);
+      expect(catalog.ready()).toBe(true);
+    }
+  });
+
+  it('keeps refusing a model that was unloaded, failed to load, or is loaded when a request comes', () => {
+    const unloaded: AnnouncedModel = { name: 'm', version: '1', state: 'UNAVAILABLE', reason: 'unloaded' };
+    const wakeable: AnnouncedModel = { name: 'm', version: '1', state: 'UNKNOWN', reason: '', wakeable: true };
+    const unknown: AnnouncedModel = { name: 'm', version: '1', state: 'UNKNOWN', reason: '' };
+    for (const row of [unloaded, broken, wakeable]) {
+      for (const rows of [[row], [row, unknown], [unknown, row]]) {
+        const workers = rows.map((model, index) => worker(String(index), [model]));
+        const catalog = catalogOf(workers, [description('m', '1')]);
+        expect(() => catalog.resolve('m', '')).toThrow(/not ready|is unloaded/);
+        expect(catalog.wakeable('m')).toBe(row === wakeable);
+      }
+    }
+  });
+
   it('forgets a version that living workers of the model do not have any more', () => {
     const catalog = catalogOf([worker('a', [ready('m', '2')])], [description('m', '1'), description('m', '2')]);
     expect(catalog.list().map((state) => state.version)).toEqual(['2']);

@@ -51,7 +51,10 @@ class Bench {
     };
     this.lines = new SequenceLines({
       holders,
-      versionOf: () => this.version,
+      resolve: () => {
+        if (this.version === '') throw new NotServed('NOT_FOUND', 'no version serves');
+        return { version: this.version, maxBatchSize: 4 };
+      },
       isAlive: (worker) => this.alive.has(worker),
       clock: this.clock,
       send: (request) => {
@@ -66,9 +69,9 @@ class Bench {
     });
   }
 
-  push(id: number, { start = false, end = false, timeoutMs = Infinity } = {}): PendingRequest {
+  push(id: number, { start = false, end = false, timeoutMs = Infinity, version = '' } = {}): PendingRequest {
     const parameters = { sequence_id: id, sequence_start: start, sequence_end: end };
-    const request = { id: '', model: 'm', version: '', inputs: [], outputs: [], parameters };
+    const request = { id: '', model: 'm', version, inputs: [], outputs: [], parameters };
     const pending: PendingRequest = {
       sequence: (this.#next += 1),
       request,
@@ -85,7 +88,7 @@ class Bench {
       reject: () => {},
       gauge: { count: 0 },
     };
-    this.lines.push(pending, sequencePartOf(request), IDLE_MS, { version: this.version, maxBatchSize: 4 });
+    this.lines.push(pending, sequencePartOf(request), IDLE_MS);
     return pending;
   }
 
@@ -139,18 +142,64 @@ describe('SequenceLines', () => {
     expect(bench.extended).toEqual([6000]);
   });
 
-  it('keeps the sequences of two versions of a model apart', async () => {
+  it('keeps the sequences of versions that are asked for by different names apart', async () => {
     const bench = new Bench();
-    const first = bench.push(1);
-    bench.version = '2';
-    const second = bench.push(1);
+    bench.push(1);
+    bench.push(1, { version: '2' });
     await settle();
     expect(bench.sent).toEqual([1, 2]);
-    expect(bench.questions.map(({ version, asked }) => [version, asked])).toEqual([
-      ['1', ''],
-      ['2', ''],
-    ]);
-    expect([first.request.version, second.request.version]).toEqual(['1', '2']);
+    expect(bench.questions.map(({ asked }) => asked)).toEqual(['', '2']);
+  });
+
+  it('asks which version answers when it is the turn of a request', async () => {
+    const bench = new Bench();
+    const [first, second] = [bench.push(1), bench.push(1)];
+    bench.version = '2';
+    const third = bench.push(1);
+    await settle();
+    expect(bench.sent).toEqual([1]);
+    bench.lines.over(1);
+    await settle();
+    bench.lines.over(2);
+    await settle();
+    expect(bench.sent).toEqual([1, 2, 3]);
+    expect([first, second, third].map(({ request }) => request.version)).toEqual(['1', '2', '2']);
+  });
+
+  it('keeps what follows a START behind it when another version answers that', async () => {
+    const bench = new Bench();
+    const start = bench.push(1, { start: true });
+    const next = bench.push(1);
+    await settle();
+    expect(bench.lines.refused(start.sequence, new NotServed('UNAVAILABLE', 'unloaded'))).toBeUndefined();
+    bench.version = '2';
+    const late = bench.push(1);
+    await settle();
+    expect(bench.sent).toEqual([1]);
+    bench.clock.advance(50);
+    await settle();
+    expect(bench.sent).toEqual([1, 1]);
+    bench.lines.over(1, true);
+    await settle();
+    expect(bench.sent).toEqual([1, 1, 2]);
+    bench.lines.over(2, true);
+    await settle();
+    expect(bench.sent).toEqual([1, 1, 2, 3]);
+    expect([start, next, late].map(({ request }) => request.version)).toEqual(['2', '2', '2']);
+  });
+
+  it('answers all that wait when nothing serves the model any more, however many they are', async () => {
+    const bench = new Bench();
+    const many = 20_000;
+    for (let i = 0; i < many; i += 1) bench.push(1);
+    await settle();
+    bench.version = '';
+    bench.lines.over(1);
+    expect(bench.failed.size).toBe(many - 1);
+    bench.version = '1';
+    bench.push(1);
+    await settle();
+    expect(bench.sent).toEqual([1, many + 1]);
   });
 
   it('begins a sequence at another worker when one has no room, and says what the last one said', async () => {

@@ -4,11 +4,15 @@ import { NO_PARAMETERS } from '../../../../shared/infer/request.ts';
 import { encodeBundle } from '../../../../shared/wire/job.ts';
 
 function job(...rows: number[]): string {
+  return jobWith(() => Infinity, rows);
+}
+
+function jobWith(deadlineOf: (index: number) => number, rows: readonly number[]): string {
   const items = rows.map((count, sequence) => ({
     sequence,
     callId: 'c',
     priority: 0,
-    deadlineMs: Infinity,
+    deadlineMs: deadlineOf(sequence),
     request: {
       id: '',
       model: 'm',
@@ -22,13 +26,19 @@ function job(...rows: number[]): string {
 }
 
 it('counts the rows of all requests in a job, and requests where there is no batch dimension', () => {
-  expect(rowsOfJob(job(3, 1, 8), true)).toBe(12);
-  expect(rowsOfJob(job(3, 1, 8), false)).toBe(3);
+  expect(rowsOfJob(job(3, 1, 8), true, 1000).rows).toBe(12);
+  expect(rowsOfJob(job(3, 1, 8), false, 1000).rows).toBe(3);
+});
+
+it('leaves out requests whose deadline has passed, and says when the last one has', () => {
+  const data = jobWith((index) => 500 + index * 500, [3, 1, 8]);
+  expect(rowsOfJob(data, true, 1000)).toEqual({ rows: 8, overMs: 1500, forJob: false });
+  expect(rowsOfJob(data, true, 1500)).toEqual({ rows: 0, overMs: 1500, forJob: false });
 });
 
 it.each(['', 'null', '[]', '{}', '{"items":[]}', '{"items":[1]}', '{"items":[{"inputs":[{"shape":[-4]}]}]}'])(
   'counts %j as one row',
   (data) => {
-    expect(rowsOfJob(data, true)).toBe(1);
+    expect(rowsOfJob(data, true, 1000)).toEqual({ rows: 1, overMs: Infinity, forJob: false });
   },
 );

@@ -45,6 +45,24 @@ test('those who are refused one after another are told one time after another, u
   expectAbout(pace.retryAfterMs(1), 1000);
 });
 
+test('one who asks again and again makes nobody else wait for longer than the line, which moves on by itself', () => {
+  const clock = fakeClock();
+  const pace = new Pace(clock);
+  for (let i = 0; i < 1000; i++) pace.retryAtMs(1, 10, 'tenant/impatient');
+  expect(pace.retryAtMs(1, 10, 'tenant/impatient')).toBe(60_000);
+  expect(pace.retryAtMs(1, 10, 'tenant/other')).toBe(1000);
+  expect(pace.retryAtMs(1, 10, 'pool')).toBe(1000);
+  clock.nowMs += 60_000; // nobody came, and nothing left
+  expect(pace.retryAtMs(1, 10, 'tenant/impatient')).toBe(1000);
+});
+
+test('a large request waits long and does not make those behind it wait as long', () => {
+  const pace = new Pace(fakeClock());
+  expect(pace.retryAtMs(50, 10, 'pool')).toBe(5000);
+  expect(pace.retryAtMs(50, 10, 'pool')).toBe(5100);
+  expect(pace.retryAtMs(1, 10, 'pool')).toBe(1000);
+});
+
 test('nobody is told more than a minute', () => {
   const clock = fakeClock();
   const pace = new Pace(clock);

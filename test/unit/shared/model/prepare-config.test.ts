@@ -54,7 +54,7 @@ describe('assertLoadable', () => {
     }).toThrow(
       new InferError(
         'INVALID_ARGUMENT',
-        'model "m": instance_group "m_0": kind: KIND_GPU is not supported: models run on the CPU here; set kind: KIND_CPU, or leave kind and gpus out',
+        'model "m": instance_group "m_0": kind: KIND_GPU is not supported: models run on the CPU here, as the CUDA provider is not installed: run millrace gpu install; set kind: KIND_CPU, or leave kind and gpus out',
       ),
     );
   });

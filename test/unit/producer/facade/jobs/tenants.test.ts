@@ -58,3 +58,24 @@ test('an idempotency key is that of one tenant', async () => {
   expect(other.id).not.toBe(first.id);
   expect((await submit('k1', key, 2)).status).toBe(422);
 });
+
+test('nobody can take the places of others: each may have its share open', async () => {
+  const weighted = tenantsOf({ shop: { key: 'k1', weight: 3 }, lab: { key: 'k2' } });
+  const app = testApp(new FakeDispatcher([fakeModel('m')]), { maxOpenJobs: 8 }, { tenants: weighted });
+  const submit = (key: string) =>
+    app.inject({
+      method: 'POST',
+      url: '/v2/models/m/jobs?delay=1h',
+      headers: { 'x-api-key': key },
+      payload: JSON.stringify({ inputs: [jsonInput('x', 'FP32', [1, 1], [1])] }),
+    });
+  for (let i = 0; i < 6; i++) expect((await submit('k1')).statusCode).toBe(202);
+  const refused = await submit('k1');
+  expect([refused.statusCode, refused.headers['retry-after']]).toEqual([429, '1']);
+  expect(refused.json()).toEqual({
+    error: '6 jobs of shop are open already, its share; no more are taken, try again later',
+  });
+  for (let i = 0; i < 2; i++) expect((await submit('k2')).statusCode).toBe(202);
+  expect((await submit('k2')).statusCode).toBe(429);
+  await app.close();
+});

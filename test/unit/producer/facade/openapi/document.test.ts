@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import { registerHuggingFaceRoutes } from '../../../../../producer/facade/huggingface/routes.ts';
 import { registerOpenAiRoutes } from '../../../../../producer/facade/openai/routes.ts';
 import { listOperations } from '../../../../../producer/facade/openapi/document.ts';
+import { encodeOperation } from '../../../../../producer/facade/openapi/operation.ts';
 import { registerOpenApiRoutes } from '../../../../../producer/facade/openapi/routes.ts';
 import { registerPoolRoutes } from '../../../../../producer/facade/pool/routes.ts';
 import type { Pool } from '../../../../../producer/pool/pool-view.ts';
@@ -110,6 +111,21 @@ describe('the OpenAPI document', () => {
       .map((route) => route.replace(/:(\w+)(?:\(.*?\)(?=\/|$))?/g, '{$1}'));
     const described = listOperations([]).map(({ method, path }) => `${method} ${path}`);
     expect(described.sort()).toEqual([...new Set(served)].sort());
+  });
+
+  it('tells the header of a job that is over, with errors too', () => {
+    const withHeader = listOperations([]).filter(({ answerHeaders }) => answerHeaders?.['millrace-job-state']);
+    expect([...new Set(withHeader.map(({ method, path }) => `${method} ${path}`))]).toEqual([
+      'post /v2/models/{model}/jobs',
+      'post /v2/models/{model}/versions/{version}/jobs',
+      'get /jobs/{id}/result',
+    ]);
+    for (const operation of withHeader) {
+      const { responses } = encodeOperation(operation, { header: undefined, tenantKey: false });
+      for (const status of ['200', '429', '4XX', '5XX']) {
+        expect(responses).toHaveProperty([status, 'headers', 'millrace-job-state']);
+      }
+    }
   });
 
   it('uses every schema that it has, and has every one that it uses', async () => {

@@ -13,6 +13,13 @@ import type { Logger } from '../../../../../shared/runtime/logger.ts';
 import { tenantsOf } from '../../../../support/tenants.ts';
 
 describe('tenants', () => {
+  test('have their share of a number by their weights, one at least, whatever others use', () => {
+    const weighted = tenantsOf({ big: { key: '1', weight: 5 }, small: { key: '2' }, tiny: { key: '3' } });
+    expect(['big', 'small', 'tiny', 'gone'].map((name) => weighted.shareOf(name, 10))).toEqual([7, 1, 1, 1]);
+    expect(weighted.shareOf('tiny', 2)).toBe(1);
+    expect(tenantsOf({ one: { key: '1', weight: 3 } }).shareOf('one', 10_000)).toBe(10_000);
+  });
+
   const tenants = tenantsOf({ shop: { key: 'k1', models: ['m'] }, lab: { key: 'k2' } });
   const identify = (headers: Record<string, string>) => tenants.identify((name) => headers[name]);
 
@@ -53,6 +60,13 @@ describe('tenants', () => {
         ['lab', { admitted: 0, refused: 0 }],
       ]),
     );
+  });
+
+  test('whose key was taken away while a request was on its way have it counted as refused', async () => {
+    const one = tenantsOf({ shop: { key: 'k' } });
+    const infer = withTenant(one, () => Promise.reject(new InferError('UNAUTHENTICATED', 'gone')));
+    await expect(infer(requestOf('m'), callOf('shop'))).rejects.toThrow('gone');
+    expect(one.counts().get('shop')).toEqual({ admitted: 0, refused: 1 });
   });
 });
 
@@ -104,8 +118,14 @@ describe('a keys file', () => {
     write('three');
     await file.look(logger);
     expect(opens('three')).toBe('a');
+    for (let round = 0; round < 2; round++) {
+      writeFileSync(path, 'oops');
+      await file.look(logger);
+      write('three');
+      await file.look(logger);
+    }
     const refused = 'api keys not read, those before stay in force';
-    expect(lines).toEqual(['api keys read again', refused, refused, 'api keys read again']);
+    expect(lines).toEqual(['api keys read again', refused, refused, 'api keys read again', refused, refused]);
   });
 });
 

@@ -6,7 +6,7 @@ import { RunTimes } from '../../../../../worker/engine/schedule/run-times.ts';
 const SIZES = [1, 2, 4, 8, 16];
 const curve = (msOf: (rows: number) => number, sizes = SIZES) =>
   new RunTimes(sizes.map((rows) => ({ rows, ms: msOf(rows) })));
-const free = { maxRows: 16, maxDelayMs: 1000, budgetMs: undefined, pressed: false };
+const free = { maxRows: 16, maxDelayMs: 1000, budgetMs: undefined, pressed: false, heldRows: 0 };
 
 describe('chooseBatching', () => {
   it('takes many rows, and waits no longer than their run, where rows share a cost', () => {
@@ -61,6 +61,24 @@ describe('chooseBatching', () => {
     expect(chooseBatching(times, { ...free, budgetMs: 40, pressed: true })).toMatchObject({ rows: 16, delayMs: 0 });
   });
 
+  it('has nothing to spare when pressed: the best of near sizes, not the smallest', () => {
+    const times = curve((rows) => 10 * rows * (rows < 8 ? 1 : rows < 16 ? 0.75 : 0.7));
+    expect(chooseBatching(times, free).rows).toBe(8);
+    expect(chooseBatching(times, { ...free, pressed: true }).rows).toBe(16);
+  });
+
+  it('keeps the rows of now while they are near the best and nearly within the budget', () => {
+    const times = curve((rows) => 10 + rows);
+    expect(chooseBatching(times, { ...free, budgetMs: 50, heldRows: 16 }).rows).toBe(16);
+    expect(chooseBatching(times, { ...free, budgetMs: 47, heldRows: 16 }).rows).toBe(8);
+    expect(chooseBatching(times, { ...free, budgetMs: 60, heldRows: 8 }).rows).toBe(16);
+  });
+
+  it('takes rows that cost no time where no run keeps the budget', () => {
+    const times = curve((rows) => (rows <= 8 ? 10 : rows));
+    expect(chooseBatching(times, { ...free, budgetMs: 15 })).toMatchObject({ rows: 8, tooSlow: true });
+  });
+
   it('takes the maximum of the config where nothing is known', () => {
     expect(
       chooseBatching(
@@ -77,6 +95,7 @@ describe('chooseBatching', () => {
       maxDelayMs: fc.double({ min: 0, max: 100, noNaN: true }),
       budgetMs: fc.option(fc.double({ min: 0.1, max: 2000, noNaN: true }), { nil: undefined }),
       pressed: fc.boolean(),
+      heldRows: fc.constant(0),
     });
     fc.assert(
       fc.property(times, bounds, (ms, limits) => {

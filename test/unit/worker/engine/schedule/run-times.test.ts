@@ -35,6 +35,48 @@ describe('RunTimes', () => {
     expect(known.at(2)).toBeCloseTo(12);
   });
 
+  it('forgets what was measured of a size that is not run any more, bit by bit', () => {
+    const known = times();
+    note(known, 8, 18 * 20, 20);
+    expect(known.at(8)).toBeGreaterThan(18 * 10);
+    for (let review = 0; review < 30; review += 1) {
+      note(known, 4, 14, 20);
+      known.review();
+    }
+    expect(known.at(8)).toBeLessThan(18 * 1.1);
+    expect(known.at(4)).toBeCloseTo(14);
+  });
+
+  it('takes a size that is not run for as slow as the smaller one that is, and not as a larger one', () => {
+    const known = times();
+    for (const rows of [1, 4, 8]) note(known, rows, 10 + rows, 20);
+    known.review();
+    for (let review = 0; review < 30; review += 1) {
+      note(known, 4, 14 * 3, 20);
+      known.review();
+    }
+    expect(known.at(8)).toBeGreaterThan(18 * 2.5);
+    expect(known.at(1)).toBeCloseTo(11);
+  });
+
+  it('believes a size that was tried again and is slow for longer each time', () => {
+    const known = times();
+    note(known, 8, 18 * 4, 20);
+    const waits: number[] = [];
+    for (let trial = 0; trial < 4; trial += 1) {
+      let reviews = 0;
+      for (; known.at(8) > 18 * 1.2 && reviews < 1000; reviews += 1) {
+        note(known, 4, 14, 20);
+        known.review();
+      }
+      waits.push(reviews);
+      note(known, 8, 18 * 4, 20);
+      known.review();
+    }
+    expect(waits).toEqual([...waits].sort((a, b) => a - b));
+    expect(waits[3]).toBeGreaterThan(2 * waits[1]!);
+  });
+
   it('is moved little by one slow run', () => {
     const known = times();
     note(known, 8, 18, 50);

@@ -391,6 +391,22 @@ describe('SequenceScheduler', () => {
       expect(await bench.send(2, 1).result).toBe('INVALID_ARGUMENT');
     });
 
+    it('are still remembered as lost when the START that is to begin them anew is refused', async () => {
+      const bench = await createBench(batching, { maxQueueSize: 1 });
+      bench.send(1, 1, 'start');
+      await answerAll(bench);
+      const before = bench.replace();
+      await before.close(60_000);
+      bench.send(2, 1, 'start');
+      bench.send(2, 1); // fills the queue
+      expect(await bench.send(1, 1, 'start').result).toBe('RESOURCE_EXHAUSTED');
+      expect(await bench.send(1, 1).result).toBe('UNAVAILABLE');
+      await answerAll(bench);
+      const again = bench.send(1, 5, 'start');
+      await answerAll(bench);
+      expect(await again.result).toBe(5);
+    });
+
     it('are missed by name only at the version that had them', async () => {
       const bench = await createBench(batching);
       bench.send(1, 1, 'start');

@@ -33,7 +33,8 @@ async function load(options) {
   // Failures come back as errors; nothing is to be written to stderr by the library.
   ort.env.logLevel = 'fatal';
   try {
-    const { path, exactInt8, sessionEntries, arenaShrinkage, customOpLibraries, gpu, device, strict, ...rest } = options;
+    const { path, exactInt8, sessionEntries, arenaShrinkage, customOpLibraries, gpu, device, strict, ...rest } =
+      options;
     if (device !== undefined) rest.executionProviders = [{ name: 'cuda', deviceId: device }];
     const extra = nested({
       'session.intra_op.allow_spinning': '0',

@@ -26,8 +26,7 @@ export function createCApiBackend(globalThreads?: GlobalThreads, folder?: GpuFol
   if (!folder) return { load: (options) => loadModel(api, options, serving) };
   const gpus = new Gpus(api, problem);
   return {
-    load: (options) =>
-      options.gpu ? loadOnGpus(api, gpus, options, options.gpu) : loadModel(api, options, serving),
+    load: (options) => (options.gpu ? loadOnGpus(api, gpus, options, options.gpu) : loadModel(api, options, serving)),
     devices: () => gpus.devices(),
   };
 }

@@ -43,8 +43,8 @@ export async function loadOnGpus(
   let cpu: Promise<SharedSession> | undefined;
   let closed: Promise<void> | undefined;
   const close = async (): Promise<void> => {
-    const rest = [unused, await cpu?.catch(() => undefined)]; // what could not be opened has nothing to free
-    await Promise.all(rest.map((session) => session && closeSession(api, session.pointer)));
+    const shared = await cpu?.catch(() => undefined); // what could not be opened has nothing to free
+    for (const session of [unused, shared]) if (session) await closeSession(api, session.pointer);
   };
   return {
     ...graph,
@@ -113,7 +113,9 @@ function remarkOf(nodes: readonly PlacedNode[] | undefined): string {
   if (!nodes) return 'it cannot be told which of its nodes run on the CPU';
   const onCpu = nodes.filter(({ provider }) => provider === ON_CPU);
   if (onCpu.length === 0) return '';
-  const shown = onCpu.slice(0, SHOWN_NODES).map(({ operator, name }) => (name === '' ? operator : `${operator} "${name}"`));
+  const shown = onCpu
+    .slice(0, SHOWN_NODES)
+    .map(({ operator, name }) => (name === '' ? operator : `${operator} "${name}"`));
   const more = onCpu.length > SHOWN_NODES ? ` and ${onCpu.length - SHOWN_NODES} more` : '';
   return `${onCpu.length} of ${nodes.length} nodes run on the CPU: ${shown.join(', ')}${more}`;
 }

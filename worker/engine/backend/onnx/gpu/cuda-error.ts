@@ -51,7 +51,8 @@ const PATTERNS: readonly (readonly [RegExp, Explain])[] = [
   ],
   [/(?:([\w.-]+): )?file too short/, ([, name]) => damaged(name ?? 'a library of the GPU folder')],
   [/CUDNN_STATUS_ALLOC_FAILED|CUBLAS_STATUS_ALLOC_FAILED|CUDA out of memory/, () => exhausted],
-  [/Failed to allocate memory|BFCArena|bfc_arena/, () => exhausted],
+  // The second is how the arena says that its limit is reached.
+  [/Failed to allocate memory|Available memory of \d+ is smaller|bfc_arena/, () => exhausted],
   [/Failed to load shared library/, () => noProvider],
 ];
 
@@ -83,7 +84,11 @@ const CUDA_FAILURES: ReadonlyMap<number, (gpu: number | undefined) => CudaProble
   ],
   [
     101,
-    (gpu) => ({ stage: 'device', message: `GPU ${gpu ?? '?'} does not exist`, repair: 'see nvidia-smi -L for those that do' }),
+    (gpu) => ({
+      stage: 'device',
+      message: `GPU ${gpu ?? '?'} does not exist`,
+      repair: 'see nvidia-smi -L for those that do',
+    }),
   ],
   [
     209,

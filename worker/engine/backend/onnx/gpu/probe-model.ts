@@ -48,10 +48,20 @@ function encodeModel(
     bytes(11, value('x', input)),
     bytes(12, value('y', output)),
   ]);
-  return Buffer.concat([int(1, 8), bytes(2, 'millrace'), bytes(7, graph), bytes(8, Buffer.concat([bytes(1, ''), int(2, 17)]))]);
+  return Buffer.concat([
+    int(1, 8),
+    bytes(2, 'millrace'),
+    bytes(7, graph),
+    bytes(8, Buffer.concat([bytes(1, ''), int(2, 17)])),
+  ]);
 }
 
-function node(operator: string, inputs: readonly string[], output: string, attribute: Buffer = Buffer.alloc(0)): Buffer {
+function node(
+  operator: string,
+  inputs: readonly string[],
+  output: string,
+  attribute: Buffer = Buffer.alloc(0),
+): Buffer {
   return Buffer.concat([
     ...inputs.map((name) => bytes(1, name)),
     bytes(2, output),

@@ -11,6 +11,9 @@ import { convolutionModel, matrixModel } from '../../worker/engine/backend/onnx/
 
 const ON_GPU = 'instance_group { kind: KIND_GPU }';
 
+/** Two requests that come at once share a run. */
+const TOGETHER = 'max_batch_size: 2 dynamic_batching { max_queue_delay_microseconds: 2000000 }';
+
 /** Unique has no CUDA kernel. */
 const MIXED: OnnxModel = {
   inputs: [{ name: 'x', datatype: 'FP32', shape: [-1] }],
@@ -121,14 +124,16 @@ describe.skipIf(SKIP_GPU)('GPUs, on a pretend CUDA runtime', () => {
 
     it('says that the weights do not fit, and answers what does not fit with 429', async () => {
       const states = await serve(
-        { echo: [identity('FP32'), ON_GPU], big: [matrixModel(1, 2048), ON_GPU] },
+        { echo: [identity('FP32'), `${ON_GPU} ${TOGETHER}`], big: [matrixModel(1, 2048), ON_GPU] },
         { FAKE_MEM_MB: '12' },
       );
       expect(states['big']?.reason).toContain('GPU 0 cannot be used by the weights of the model: GPU memory exhausted');
-      const tooMuch = await infer('echo', [2048, 2048]);
+      const tooMuch = await infer('echo', [1, 4_000_000]);
       expect(await tooMuch.json()).toMatchObject({ error: expect.stringContaining('GPU memory exhausted') as string });
       expect(tooMuch.status).toBe(429);
-      expect((await infer('echo', [2, 2])).status).toBe(200);
+      // Each of these fits, the two of them in one run do not.
+      const both = await Promise.all([infer('echo', [1, 700_000]), infer('echo', [1, 700_000])]);
+      expect(both.map(({ status }) => status)).toEqual([200, 200]);
     });
 
     it('serves through the package binding, which refuses by name what it cannot pass', async () => {
