@@ -100,13 +100,24 @@ for name, holder in pairs(all) do
   end
 end
 
+-- By kind: the weights of the active, and what they may still claim of each limit. Who comes in changes it, not all anew.
+local shares = {}
+
+local function room(holder, what, limit, weights)
+  return math.max(0, math.floor(limit * holder[4] / weights) - holder[what])
+end
+
 local function find(name, weight)
   local holder = all[name]
+  local is_known = holder and holder[4] == weight and is_active(holder, now)
   if not holder then
     holder = {0, 0, 0, 1, now, 0, 0, now, now}
     all[name] = holder
   end
-  if weight then holder[4], holder[5] = weight, now end
+  if weight then
+    if not is_known then shares[string.sub(name, 1, 2)] = nil end
+    holder[4], holder[5] = weight, now
+  end
   changed[name] = true
   return holder
 end
@@ -116,8 +127,12 @@ local function add(name, rows, bytes)
   if holder[1] == 0 then holder[9], holder[8] = holder[9] + now - holder[8], now end
   local held = mine[name] or {0, 0, 0}
   mine[name] = held
+  local share, before = shares[string.sub(name, 1, 2)], {holder[1], holder[2], holder[3], holder[4]}
   for _, counts in ipairs({holder, held}) do
     counts[1], counts[2], counts[3] = counts[1] + 1, counts[2] + rows, counts[3] + bytes
+  end
+  for what, kept in pairs(share and share.kept or {}) do
+    kept.sum = kept.sum + room(holder, what, kept.limit, share.weights) - room(before, what, kept.limit, share.weights)
   end
 end
 
@@ -156,23 +171,38 @@ local function above_limit(scope, holder, ask, max)
   end
 end
 
+local function share_of(kind)
+  local share = shares[kind]
+  if not share then
+    share = {weights = 0, kept = {}, active = {}}
+    for name, other in pairs(all) do
+      if string.sub(name, 1, 2) == kind and is_active(other, now) then
+        share.weights = share.weights + other[4]
+        share.active[#share.active + 1] = other
+      end
+    end
+    shares[kind] = share
+  end
+  return share
+end
+
+local function kept_of(share, what, limit)
+  local kept = share.kept[what]
+  if not kept or kept.limit ~= limit then
+    kept = {limit = limit, sum = 0}
+    for _, other in ipairs(share.active) do kept.sum = kept.sum + room(other, what, limit, share.weights) end
+    share.kept[what] = kept
+  end
+  return kept.sum
+end
+
 local function above_share(kind, kept_for, holder, ask, pool)
-  local weights = 0
   for what = 1, 3 do
     local limit = pool[what]
     if limit > 0 then
-      if weights == 0 then
-        for name, other in pairs(all) do
-          if string.sub(name, 1, 2) == kind and is_active(other, now) then weights = weights + other[4] end
-        end
-      end
-      if holder[what] + ask[what] > math.floor(limit * holder[4] / weights) then
-        local kept = 0
-        for name, other in pairs(all) do
-          if other ~= holder and string.sub(name, 1, 2) == kind and is_active(other, now) then
-            kept = kept + math.max(0, math.floor(limit * other[4] / weights) - other[what])
-          end
-        end
+      local share = share_of(kind)
+      if holder[what] + ask[what] > math.floor(limit * holder[4] / share.weights) then
+        local kept = kept_of(share, what, limit) - room(holder, what, limit, share.weights)
         local total = find('t')
         local excess = total[what] + ask[what] + kept - limit
         if excess > 0 then return refuse(0, what, kept_for, total, total[what], limit, excess, 0) end

@@ -230,7 +230,6 @@ describe('a pool without workers', () => {
     await knows(producer, 'echo');
     await until('it has looked', () => producer.monitor.models.length === 1);
     expect(producer.monitor.desiredWorkers).toBeGreaterThan(0);
-    await pool.redis.kill();
     const now = performance.now.bind(performance);
     const later = vi.spyOn(performance, 'now').mockImplementation(() => now() + 61_000);
     try {
@@ -238,7 +237,6 @@ describe('a pool without workers', () => {
     } finally {
       later.mockRestore();
     }
-    await pool.redis.start();
   });
 
   it('knows its models as long as their workers wanted', async () => {

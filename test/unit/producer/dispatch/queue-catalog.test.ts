@@ -78,7 +78,7 @@ describe('the catalog of the pool', () => {
       for (const rows of [[row], [row, unknown], [unknown, row]]) {
         const workers = rows.map((model, index) => worker(String(index), [model]));
         const catalog = catalogOf(workers, [description('m', '1')]);
-        expect(() => catalog.resolve('m', '')).toThrow(/not ready|is unloaded/);
+        expect(() => catalog.resolve('m', '')).toThrow(/not ready|is unloaded|is not loaded/);
         expect(catalog.wakeable('m')).toBe(row === wakeable);
       }
     }
