@@ -115,5 +115,6 @@ function encodeTexts(name: string, data: InputTensor['data']): Uint8Array {
 }
 
 function shown(value: unknown): string {
-  return typeof value === 'bigint' ? `${value}n` : (JSON.stringify(value) ?? String(value));
+  if (typeof value === 'bigint') return `${value}n`;
+  return value === undefined ? 'nothing' : JSON.stringify(value);
 }

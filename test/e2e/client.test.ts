@@ -27,7 +27,6 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-// eslint-disable-next-line @typescript-eslint/consistent-type-definitions -- the form that codegen writes
 type Models = {
   add: { inputs: { x: 'FP32' }; outputs: { y: 'FP32' } };
   id_str: { inputs: { x: 'BYTES' }; outputs: { y: 'BYTES' } };
@@ -147,7 +146,7 @@ async function compile(file: string): Promise<string> {
     await promisify(execFile)(process.execPath, [compiler, ...options, ...modules, ...types, file]);
     return '';
   } catch (error) {
-    return String((error as { stdout: string }).stdout);
+    return (error as { stdout: string }).stdout;
   }
 }
 

@@ -41,7 +41,7 @@ function print({ step, ok, text, repair }: StepResult, output: Output): void {
 }
 
 function findFolder(path: string | undefined, note: (result: StepResult) => boolean): GpuFolder | undefined {
-  const failed = (text: string, repair: string): undefined => {
+  const failed = (text: string, repair: string): GpuFolder | undefined => {
     note({ step: 'files', ok: false, text, repair });
     return undefined;
   };

@@ -5,6 +5,7 @@ import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { ModelProfile } from '../../preprocess/model-profile.ts';
 import type { Preprocessor } from '../../preprocess/preprocessor.ts';
+import { assertMayWake } from '../../service/tenants/assert-may-wake.ts';
 import { readTexts, type TextResult } from '../../tasks/read-texts.ts';
 import { requireProfile } from '../../tasks/require-profile.ts';
 import { TaskTimings } from '../../tasks/task-timings.ts';
@@ -65,7 +66,7 @@ async function answerEmbeddings(
   assertPlainEncoding(request);
   const call = context.openCall(reply);
   const wanted = decodeEmbeddingsRequest(request.body ?? Buffer.alloc(0));
-  context.tenants?.assertMayUse(call.tenant, wanted.model); // before it is loaded for one who may not call it
+  assertMayWake(context.tenants, call.tenant, wanted.model);
   await context.wake(wanted.model);
   const model = context.catalog.resolve(wanted.model, context.traffic.choose(wanted.model, call));
   const profile = await requireProfile(preprocessor, model);

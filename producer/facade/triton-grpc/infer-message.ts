@@ -3,6 +3,7 @@ import type { InferResponse } from '../../../shared/infer/response.ts';
 import { freeMemory } from '../../../shared/tensor/free-memory.ts';
 import type { Admission } from '../../service/admission.ts';
 import type { Services } from '../../service/services.ts';
+import { assertMayWake } from '../../service/tenants/assert-may-wake.ts';
 import { decodeId, withRequestId } from '../triton/request-id.ts';
 import { checkedVersion, decodeInferRequest, type DecodedRequest, encodeInferResponse } from './codec.ts';
 import type { AnswerForm, InferAnswer } from './infer-answer.ts';
@@ -45,10 +46,8 @@ export function inferMessage(
     return;
   }
   try {
-    // Before it is loaded for one who may not call it.
-    services.tenants?.assertMayUse(waiter.tenant, message.modelName);
+    assertMayWake(services.tenants, waiter.tenant, message.modelName);
   } catch (error) {
-    services.tenants?.count(waiter.tenant, 'refused');
     waiter.refuse(error, message.id);
     return;
   }

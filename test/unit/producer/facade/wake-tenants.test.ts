@@ -1,5 +1,8 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
+import type { Facade } from '../../../../producer/facade/facade-context.ts';
+import { registerOpenAiRoutes } from '../../../../producer/facade/openai/routes.ts';
+import type { Preprocessor } from '../../../../producer/preprocess/preprocessor.ts';
 import { inferMessage } from '../../../../producer/facade/triton-grpc/infer-message.ts';
 import { createServices } from '../../../../producer/service/services.ts';
 import { DEFAULT_HTTP_SETTINGS } from '../../../../producer/http/http-settings.ts';
@@ -7,6 +10,7 @@ import { Call } from '../../../../shared/infer/call.ts';
 import { ModelInferRequestSchema } from '../../../../shared/proto/generated/grpc_service_pb.ts';
 import { silentLogger } from '../../../../shared/runtime/logger.ts';
 import { FakeDispatcher, fakeModel } from '../../../support/fake-dispatcher.ts';
+import { testApp } from '../../../support/http-app.ts';
 import { tenantsOf } from '../../../support/tenants.ts';
 
 const tenants = tenantsOf({ shop: { key: 'k1', models: ['m'] } });
@@ -46,4 +50,18 @@ test('a key that does not open a model cannot have it loaded over gRPC', () => {
   expect(tenants.counts().get('shop')?.refused).toBe(1);
   ask('m');
   expect(dispatcher.woken).toEqual(['m']);
+});
+
+test('nor over the OpenAI form', async () => {
+  const dispatcher = new WatchedDispatcher([fakeModel('m'), fakeModel('other')]);
+  const facades: Facade[] = [(scope, context) => registerOpenAiRoutes(scope, context, {} as Preprocessor)]; // not reached
+  const app = testApp(dispatcher, {}, { tenants, facades });
+  const response = await app.inject({
+    method: 'POST',
+    url: '/v1/embeddings',
+    headers: { 'x-api-key': 'k1' },
+    payload: { model: 'other', input: 'hello' },
+  });
+  expect(response.statusCode).toBe(403);
+  expect(dispatcher.woken).toEqual([]);
 });
