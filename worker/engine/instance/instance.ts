@@ -69,8 +69,12 @@ export interface LoadOptions {
 
 /** Knows how to load one kind of model. */
 export interface Backend {
-  /** @throws InferError INVALID_ARGUMENT with ONNX Runtime's text (no path) when the file cannot be loaded. */
-  load(options: LoadOptions): Promise<LoadedModel>;
+  /**
+   * @param inBackground whether all it takes, and its runs until `startServing`, give way to runs of other models, where
+   *   the backend can do that. Default false.
+   * @throws InferError INVALID_ARGUMENT with ONNX Runtime's text (no path) when the file cannot be loaded.
+   */
+  load(options: LoadOptions, inBackground?: boolean): Promise<LoadedModel>;
   /** Finds out, once, which GPUs work; absent where GPU support is not installed. Never rejects. */
   devices?(): Promise<Devices>;
 }

@@ -34,6 +34,8 @@ import { warmUp } from './warm-up.ts';
 /** What loading takes from the engine. */
 export interface LoadContext {
   readonly backend: Backend;
+  /** Whether the version replaces one that serves: nobody waits for it, so it gives way to requests. Default false. */
+  readonly inBackground?: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly slots: RunGate;
@@ -63,7 +65,8 @@ export async function loadVersion(
   const keepsAnswers = context.identities && source.config.responseCache?.enable === true;
   const identify = keepsAnswers ? await watchIdentity(source.path, version) : undefined;
   const devices = await context.backend.devices?.();
-  const loaded = await context.backend.load(await loadOptionsOf(source.config, source.path, path, devices));
+  const loadOptions = await loadOptionsOf(source.config, source.path, path, devices);
+  const loaded = await context.backend.load(loadOptions, context.inBackground);
   let created: Instances | undefined;
   try {
     const { autoComplete, defaultMaxBatchSize } = context;

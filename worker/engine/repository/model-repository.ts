@@ -283,7 +283,7 @@ export class ModelRepository implements ModelControl, MemberSource {
         now,
         before,
         members: this,
-        context,
+        context: { ...context, inBackground: lifecycle.serves },
         loads: this.#loads,
         sessions: this.#sessions,
         dispose,

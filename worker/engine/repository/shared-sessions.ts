@@ -1,4 +1,4 @@
-import type { Backend, LoadedModel, LoadOptions } from '../instance/instance.ts';
+import type { Backend, LoadedModel } from '../instance/instance.ts';
 
 interface Shared {
   readonly loaded: Promise<LoadedModel>;
@@ -28,17 +28,18 @@ export class SharedSessions {
     const backend = this.#backend;
     if (marks === undefined) return backend;
     const { load, devices }: EveryMember = {
-      load: (options) => {
-        if (options.customOpLibraries.length > 0) return backend.load(options); // the marks do not tell of them
-        return this.#share(`${JSON.stringify(options)}\n${marks}`, options);
+      load: (options, inBackground) => {
+        // The marks do not tell of them.
+        if (options.customOpLibraries.length > 0) return backend.load(options, inBackground);
+        return this.#share(`${JSON.stringify(options)}\n${marks}`, () => backend.load(options, inBackground));
       },
       devices: backend.devices?.bind(backend),
     };
     return devices ? { load, devices } : { load };
   }
 
-  async #share(key: string, options: LoadOptions): Promise<LoadedModel> {
-    const shared = this.#shared.get(key) ?? { loaded: this.#backend.load(options), users: 0 };
+  async #share(key: string, load: () => Promise<LoadedModel>): Promise<LoadedModel> {
+    const shared = this.#shared.get(key) ?? { loaded: load(), users: 0 };
     this.#shared.set(key, shared);
     shared.users += 1;
     let loaded: LoadedModel;

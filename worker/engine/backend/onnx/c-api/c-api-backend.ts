@@ -22,18 +22,16 @@ import { failureOf } from './status.ts';
 export function createCApiBackend(globalThreads?: GlobalThreads, folder?: GpuFolder): Backend {
   const problem = folder && problemOfFolder(folder);
   const api = openApi(globalThreads, problem ? undefined : folder?.core);
-  const serving = new Set<Pointer>();
-  if (!folder) return { load: (options) => loadModel(api, options, serving) };
+  if (!folder) return { load: (options, inBackground = false) => loadModel(api, options, inBackground) };
   const gpus = new Gpus(api, problem);
   return {
-    load: (options) => (options.gpu ? loadOnGpus(api, gpus, options, options.gpu) : loadModel(api, options, serving)),
+    load: (options, inBackground = false) =>
+      options.gpu ? loadOnGpus(api, gpus, options, options.gpu) : loadModel(api, options, inBackground),
     devices: () => gpus.devices(),
   };
 }
 
-/** While others serve, what a load takes is taken in the background. */
-async function loadModel(api: Api, options: LoadOptions, serving: Set<Pointer>): Promise<LoadedModel> {
-  const background = serving.size > 0;
+async function loadModel(api: Api, options: LoadOptions, background: boolean): Promise<LoadedModel> {
   let session: Pointer;
   try {
     session = await openSession(api, options, background);
@@ -44,14 +42,14 @@ async function loadModel(api: Api, options: LoadOptions, serving: Set<Pointer>):
     const { arenaShrinkage } = options;
     const graph = readGraph(api, session);
     const shared = { api, pointer: session, graph: bindGraph(graph), arenaShrinkage, shapesDiffer: false, background };
-    return loadedModel(shared, graph, serving);
+    return loadedModel(shared, graph);
   } catch (error) {
     await closeSession(api, session);
     throw loadError(failureOf(error), options.path);
   }
 }
 
-function loadedModel(session: SharedSession, graph: SessionGraph, serving: Set<Pointer>): LoadedModel {
+function loadedModel(session: SharedSession, graph: SessionGraph): LoadedModel {
   const { api, pointer } = session;
   let closed: Promise<void> | undefined;
   return {
@@ -59,10 +57,8 @@ function loadedModel(session: SharedSession, graph: SessionGraph, serving: Set<P
     createInstance: () => Promise.resolve(new CApiInstance(session)),
     startServing() {
       session.background = false;
-      serving.add(pointer);
     },
     close() {
-      serving.delete(pointer);
       return (closed ??= closeSession(api, pointer));
     },
   };
