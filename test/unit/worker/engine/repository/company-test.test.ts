@@ -137,7 +137,7 @@ describe('testCompany', () => {
     };
     expect(await test(slow, modelPlan(), clock)).toEqual({
       kind: 'unknown',
-      reason: 'it takes longer than 10 s to try',
+      reason: 'it takes longer than 2 s to try',
     });
   });
 });
