@@ -7,17 +7,20 @@ export const COMMANDS: Readonly<Record<CommandName, string>> = {
   worker: 'models; takes requests from Redis. Start as many as wanted',
 };
 
-/** These have commands of their own. */
-export const MODEL_COMMAND = 'model';
-export const POOL_COMMAND = 'pool';
+/** Those that serve nothing themselves, each with options of its own. */
+export const TOOLS = {
+  model: 'check, explain, write, load and unload models',
+  pool: 'the workers of a pool: list and drain them',
+  gpu: 'install what models on NVIDIA GPUs need, and check it',
+  codegen: 'write TypeScript types of the models of a running server',
+  'api-key': 'make a key for --api-keys-file',
+} as const;
 
-export const CODEGEN_COMMAND = 'codegen';
-export const API_KEY_COMMAND = 'api-key';
-export const GPU_COMMAND = 'gpu';
+export type ToolName = keyof typeof TOOLS;
 
 /** What `millrace --help` prints. */
 export function generalHelp(): string {
-  const rows = Object.entries(COMMANDS).map(([name, help]) => `  ${name.padEnd(10)} ${help}`);
+  const rows = Object.entries({ ...COMMANDS, ...TOOLS }).map(([name, help]) => `  ${name.padEnd(10)} ${help}`);
   return [
     'millrace: inference worker pool with Triton’s protocol in front and a queue in the middle',
     '',
@@ -25,11 +28,6 @@ export function generalHelp(): string {
     '',
     'commands:',
     ...rows,
-    `  ${MODEL_COMMAND.padEnd(10)} check, explain, write, load and unload models`,
-    `  ${POOL_COMMAND.padEnd(10)} the workers of a pool: list and drain them`,
-    `  ${GPU_COMMAND.padEnd(10)} install what models on NVIDIA GPUs need, and check it`,
-    `  ${CODEGEN_COMMAND.padEnd(10)} write TypeScript types of the models of a running server`,
-    `  ${API_KEY_COMMAND.padEnd(10)} make a key for --api-keys-file`,
     '',
     'millrace COMMAND --help   the options of a command',
     'millrace --version        the version',

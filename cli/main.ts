@@ -4,16 +4,7 @@ import { nearestName } from '../shared/nearest-name.ts';
 import { COMMAND_FLAGS, type CommandName } from './flags/catalogue.ts';
 import { parseFlags } from './flags/parse-flags.ts';
 import { findGpuFolder } from './gpu-dir.ts';
-import {
-  API_KEY_COMMAND,
-  CODEGEN_COMMAND,
-  commandHelp,
-  COMMANDS,
-  generalHelp,
-  GPU_COMMAND,
-  MODEL_COMMAND,
-  POOL_COMMAND,
-} from './help.ts';
+import { commandHelp, COMMANDS, generalHelp, type ToolName, TOOLS } from './help.ts';
 import { relaunchWithEnvironment } from './launch.ts';
 import { leaveOnSignalWhileStarting } from './shutdown.ts';
 import { VERSION } from './version.ts';
@@ -35,40 +26,12 @@ async function run(args: readonly string[]): Promise<void> {
     process.stdout.write(`${VERSION}\n`);
     return;
   }
-  if (word === MODEL_COMMAND) {
-    const { model } = await import('./commands/model/model.ts');
-    await model(rest);
-    return;
-  }
-  if (word === CODEGEN_COMMAND) {
-    const { codegen } = await import('./commands/codegen/codegen.ts');
-    await codegen(rest);
-    return;
-  }
-  if (word === API_KEY_COMMAND) {
-    const { apiKey } = await import('./commands/api-key.ts');
-    apiKey(rest);
-    return;
-  }
-  if (word === GPU_COMMAND) {
-    const { gpu } = await import('./commands/gpu/gpu.ts');
-    await gpu(rest);
-    return;
-  }
-  if (word === POOL_COMMAND) {
-    const { pool } = await import('./commands/pool/pool.ts');
-    await pool(rest);
+  if (isTool(word)) {
+    await runTool(word, rest);
     return;
   }
   if (!isCommand(word)) {
-    const suggestion = nearestName(word, [
-      ...Object.keys(COMMANDS),
-      MODEL_COMMAND,
-      POOL_COMMAND,
-      CODEGEN_COMMAND,
-      API_KEY_COMMAND,
-      GPU_COMMAND,
-    ]);
+    const suggestion = nearestName(word, Object.keys({ ...COMMANDS, ...TOOLS }));
     const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`;
     throw new InferError('INVALID_ARGUMENT', `unknown command "${word}"${hint} (millrace --help lists them)`);
   }
@@ -77,6 +40,25 @@ async function run(args: readonly string[]): Promise<void> {
     return;
   }
   await runCommand(word, rest);
+}
+
+function isTool(word: string): word is ToolName {
+  return Object.hasOwn(TOOLS, word);
+}
+
+async function runTool(tool: ToolName, args: readonly string[]): Promise<void> {
+  switch (tool) {
+    case 'model':
+      return (await import('./commands/model/model.ts')).model(args);
+    case 'pool':
+      return (await import('./commands/pool/pool.ts')).pool(args);
+    case 'gpu':
+      return (await import('./commands/gpu/gpu.ts')).gpu(args);
+    case 'codegen':
+      return (await import('./commands/codegen/codegen.ts')).codegen(args);
+    case 'api-key':
+      return (await import('./commands/api-key.ts')).apiKey(args);
+  }
 }
 
 function isCommand(word: string): word is CommandName {

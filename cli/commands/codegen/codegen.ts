@@ -5,7 +5,7 @@ import type { Flag } from '../../flags/flag.ts';
 import { MODEL_FLAGS } from '../../flags/model-catalogue.ts';
 import { parseOptions } from '../../flags/parse-flags.ts';
 import { optionLines } from '../../help.ts';
-import { parseHeaders } from '../model/server-client.ts';
+import { parseHeaders } from '../server-client.ts';
 import { type TypedModel, writeTypes } from './write-types.ts';
 
 const OUT: Flag = {

@@ -11,7 +11,7 @@ import {
 } from '../../../worker/engine/backend/onnx/gpu/gpu-folder.ts';
 import type { GpuSettings } from '../../flags/gpu-catalogue.ts';
 import { gpuDir } from '../../gpu-dir.ts';
-import type { Output } from '../model/output.ts';
+import type { Output } from '../output.ts';
 import { buildCommit, identify } from './file-identity.ts';
 import { PROBE_COMMAND, type ProbeLine, type StepResult } from './probe-steps.ts';
 

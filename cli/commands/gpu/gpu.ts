@@ -1,9 +1,8 @@
-import { InferError } from '../../../shared/errors.ts';
-import { nearestName } from '../../../shared/nearest-name.ts';
 import type { Flag } from '../../flags/flag.ts';
 import { GPU_COMMAND_FLAGS, GPU_FLAGS, type GpuCommandName, type GpuSettings } from '../../flags/gpu-catalogue.ts';
 import { parseOptions } from '../../flags/parse-flags.ts';
-import { createOutput } from '../model/output.ts';
+import { createOutput } from '../output.ts';
+import { unexpectedArgument, unknownSubCommand } from '../sub-command.ts';
 import { GPU_COMMANDS, gpuCommandHelp, gpuHelp } from './help.ts';
 import { PROBE_COMMAND } from './probe-steps.ts';
 
@@ -24,9 +23,7 @@ export async function gpu(args: readonly string[]): Promise<void> {
     return;
   }
   if (!isCommand(word)) {
-    const suggestion = nearestName(word, Object.keys(GPU_COMMANDS));
-    const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`;
-    throw new InferError('INVALID_ARGUMENT', `unknown command "gpu ${word}"${hint} (millrace gpu --help lists them)`);
+    throw unknownSubCommand('gpu', word, Object.keys(GPU_COMMANDS));
   }
   if (rest.includes('--help') || rest.includes('-h')) {
     process.stdout.write(gpuCommandHelp(word));
@@ -51,8 +48,6 @@ function parse<C extends GpuCommandName>(command: C, args: readonly string[]): G
   const flags: Record<string, Flag> = {};
   for (const key of GPU_COMMAND_FLAGS[command]) flags[key] = GPU_FLAGS[key];
   const { values, positionals } = parseOptions(`gpu ${command}`, flags, args, process.env);
-  if (positionals[0] !== undefined) {
-    throw new InferError('INVALID_ARGUMENT', `unexpected argument "${positionals[0]}" for millrace gpu ${command}`);
-  }
+  if (positionals[0] !== undefined) throw unexpectedArgument(`gpu ${command}`, positionals[0]);
   return values as unknown as GpuSettings<C>; // built key by key from the catalogue that the type comes from
 }

@@ -1,6 +1,6 @@
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
 import { openModelLoader, type LoadReport } from './model-loader.ts';
-import type { Output } from './output.ts';
+import type { Output } from '../output.ts';
 import { printReport } from './print-problem.ts';
 
 /** `millrace model check`: loads each model as a server would, one at a time, and says what is wrong with which. */

@@ -4,7 +4,7 @@ import type { ModelConfig } from '../../../shared/proto/generated/model_config_p
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
 import { batchingWords, instanceWords, tensorWords, versionWords } from './explain-words.ts';
 import { openModelLoader, type LoadReport } from './model-loader.ts';
-import type { Output } from './output.ts';
+import type { Output } from '../output.ts';
 import { printReport } from './print-problem.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { Output } from './output.ts';
-import type { IndexRow } from './server-client.ts';
+import type { Output } from '../output.ts';
+import type { IndexRow } from '../server-client.ts';
 
 const TITLES = { name: 'model', version: 'version', state: 'state', reason: 'reason' } as const satisfies IndexRow;
 

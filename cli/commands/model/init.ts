@@ -9,7 +9,7 @@ import { createCApiBackend } from '../../../worker/engine/backend/onnx/c-api/c-a
 import { loadOptionsOf } from '../../../worker/engine/repository/load-options.ts';
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
 import { type ExportFile, findExportedModel, MODEL_FILE, VERSION_FOLDER } from './export-folder.ts';
-import type { Output } from './output.ts';
+import type { Output } from '../output.ts';
 
 /** `millrace model init`: makes a model folder from what an exporter wrote. Nothing is overwritten. */
 export async function init(settings: ModelSettings<'init'>, source: string, output: Output): Promise<number> {

@@ -4,8 +4,8 @@ import { encodeModelConfigJson } from '../../../shared/model/config-json.ts';
 import { parseModelConfig } from '../../../shared/model/parse-config.ts';
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
 import { printIndex } from './index-table.ts';
-import type { Output } from './output.ts';
-import { createServerClient } from './server-client.ts';
+import type { Output } from '../output.ts';
+import { createServerClient } from '../server-client.ts';
 
 /** `millrace model load`: loads or reloads a model of a running server, and shows what became of it. */
 export async function load(settings: ModelSettings<'load'>, name: string, output: Output): Promise<number> {

@@ -1,5 +1,4 @@
 import { InferError } from '../../../shared/errors.ts';
-import { nearestName } from '../../../shared/nearest-name.ts';
 import type { Flag } from '../../flags/flag.ts';
 import {
   MODEL_COMMAND_FLAGS,
@@ -11,7 +10,7 @@ import { parseOptions } from '../../flags/parse-flags.ts';
 import { findGpuFolder } from '../../gpu-dir.ts';
 import { relaunchWithEnvironment } from '../../launch.ts';
 import { MODEL_COMMANDS, modelCommandHelp, modelHelp } from './help.ts';
-import { createOutput, type Output } from './output.ts';
+import { finish, unexpectedArgument, unknownSubCommand } from '../sub-command.ts';
 
 /**
  * `millrace model COMMAND …`. Sets the exit code: 0 when all is well, 1 when something is wrong with a model or the server.
@@ -25,12 +24,7 @@ export async function model(args: readonly string[]): Promise<void> {
     return;
   }
   if (!isCommand(word)) {
-    const suggestion = nearestName(word, Object.keys(MODEL_COMMANDS));
-    const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`;
-    throw new InferError(
-      'INVALID_ARGUMENT',
-      `unknown command "model ${word}"${hint} (millrace model --help lists them)`,
-    );
+    throw unknownSubCommand('model', word, Object.keys(MODEL_COMMANDS));
   }
   if (rest.includes('--help') || rest.includes('-h')) {
     process.stdout.write(modelCommandHelp(word));
@@ -69,7 +63,7 @@ async function runCommand(command: ModelCommandName, args: readonly string[]): P
     }
     case 'list': {
       const { settings, positionals } = parse(command, args);
-      if (positionals[0] !== undefined) throw unexpected(command, positionals[0]);
+      if (positionals[0] !== undefined) throw unexpectedArgument(`model ${command}`, positionals[0]);
       const { list } = await import('./list.ts');
       return finish(settings.json, (output) => list(settings, output));
     }
@@ -120,23 +114,6 @@ function onlyOne(command: ModelCommandName, positionals: readonly string[], what
     const usage = `usage: millrace model ${command} ${MODEL_COMMANDS[command].usage}`;
     throw new InferError('INVALID_ARGUMENT', `millrace model ${command} needs ${what}; ${usage}`);
   }
-  if (second !== undefined) throw unexpected(command, second);
+  if (second !== undefined) throw unexpectedArgument(`model ${command}`, second);
   return first;
-}
-
-function unexpected(command: ModelCommandName, argument: string): InferError {
-  return new InferError('INVALID_ARGUMENT', `unexpected argument "${argument}" for millrace model ${command}`);
-}
-
-/** Runs a command, which returns its exit code. What went wrong is no mistake of the command line any more. */
-async function finish(json: boolean, run: (output: Output) => Promise<number>): Promise<void> {
-  const output = createOutput(json);
-  try {
-    process.exitCode = await run(output);
-  } catch (error) {
-    const { message, code } = InferError.from(error, error instanceof Error ? error.message : String(error));
-    if (json) output.value({ ok: false, error: { code, message } });
-    else process.stderr.write(`millrace: ${message}\n`);
-    process.exitCode = 1;
-  }
 }

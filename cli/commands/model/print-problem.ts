@@ -1,6 +1,6 @@
 import { formatDims } from '../../../shared/model/dims.ts';
 import type { LoadReport } from './model-loader.ts';
-import type { Output } from './output.ts';
+import type { Output } from '../output.ts';
 import type { Problem } from './problem.ts';
 
 /** A line with a tick or a cross for the model, and a paragraph for each problem and warning. */

@@ -3,8 +3,8 @@ import { InferError } from '../../../shared/errors.ts';
 import { type TrafficRuleJson, trafficRuleToJson } from '../../../shared/traffic/traffic-json.ts';
 import { checkSticky, parseShadow, parseShares } from '../../../shared/traffic/traffic-rule.ts';
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
-import type { Output } from './output.ts';
-import { createServerClient } from './server-client.ts';
+import type { Output } from '../output.ts';
+import { createServerClient } from '../server-client.ts';
 
 type Change = TrafficRuleJson | 'clear' | undefined;
 

@@ -1,7 +1,7 @@
 import type { ModelSettings } from '../../flags/model-catalogue.ts';
 import { printIndex } from './index-table.ts';
-import type { Output } from './output.ts';
-import { createServerClient } from './server-client.ts';
+import type { Output } from '../output.ts';
+import { createServerClient } from '../server-client.ts';
 
 /** `millrace model unload`: unloads a model of a running server, and shows what became of it. */
 export async function unload(settings: ModelSettings<'unload'>, name: string, output: Output): Promise<number> {

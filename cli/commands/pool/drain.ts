@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { InferError } from '../../../shared/errors.ts';
 import type { PoolSettings } from '../../flags/pool-catalogue.ts';
-import type { Output } from '../model/output.ts';
-import { createServerClient } from '../model/server-client.ts';
+import type { Output } from '../output.ts';
+import { createServerClient } from '../server-client.ts';
 
 const LOOK_MS = 300;
 

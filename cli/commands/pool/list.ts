@@ -1,7 +1,7 @@
 import type { ModelView, PoolView, WorkerView } from '../../../producer/pool/pool-view.ts';
 import type { PoolSettings } from '../../flags/pool-catalogue.ts';
-import type { Colour, Output } from '../model/output.ts';
-import { createServerClient } from '../model/server-client.ts';
+import type { Colour, Output } from '../output.ts';
+import { createServerClient } from '../server-client.ts';
 
 /** `millrace pool list`: the workers and the models of a pool, as two tables. */
 export async function listPool(settings: PoolSettings<'list'>, output: Output): Promise<number> {

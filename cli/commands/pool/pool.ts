@@ -1,9 +1,8 @@
 import { InferError } from '../../../shared/errors.ts';
-import { nearestName } from '../../../shared/nearest-name.ts';
 import type { Flag } from '../../flags/flag.ts';
 import { parseOptions } from '../../flags/parse-flags.ts';
 import { POOL_COMMAND_FLAGS, POOL_FLAGS, type PoolCommandName, type PoolSettings } from '../../flags/pool-catalogue.ts';
-import { createOutput, type Output } from '../model/output.ts';
+import { finish, unexpectedArgument, unknownSubCommand } from '../sub-command.ts';
 import { POOL_COMMANDS, poolCommandHelp, poolHelp } from './help.ts';
 
 /**
@@ -21,10 +20,7 @@ export async function pool(args: readonly string[]): Promise<void> {
   const command = isOption ? 'list' : word;
   const rest = isOption ? args : args.slice(1);
   if (!isCommand(command)) {
-    const suggestion = nearestName(command, Object.keys(POOL_COMMANDS));
-    const hint = suggestion === undefined ? '' : `; did you mean ${suggestion}?`;
-    const text = `unknown command "pool ${command}"${hint} (millrace pool --help lists them)`;
-    throw new InferError('INVALID_ARGUMENT', text);
+    throw unknownSubCommand('pool', command, Object.keys(POOL_COMMANDS));
   }
   if (rest.includes('--help') || rest.includes('-h')) {
     process.stdout.write(poolCommandHelp(command));
@@ -40,7 +36,7 @@ function isCommand(word: string): word is PoolCommandName {
 async function runCommand(command: PoolCommandName, args: readonly string[]): Promise<void> {
   if (command === 'list') {
     const { settings, positionals } = parse(command, args);
-    if (positionals[0] !== undefined) throw unexpected(command, positionals[0]);
+    if (positionals[0] !== undefined) throw unexpectedArgument(`pool ${command}`, positionals[0]);
     const { listPool } = await import('./list.ts');
     await finish(settings.json, (output) => listPool(settings, output));
     return;
@@ -51,7 +47,7 @@ async function runCommand(command: PoolCommandName, args: readonly string[]): Pr
     const text = `millrace pool drain needs WORKER; usage: millrace pool drain ${POOL_COMMANDS.drain.usage}`;
     throw new InferError('INVALID_ARGUMENT', text);
   }
-  if (second !== undefined) throw unexpected(command, second);
+  if (second !== undefined) throw unexpectedArgument(`pool ${command}`, second);
   const { drainWorker } = await import('./drain.ts');
   await finish(settings.json, (output) => drainWorker(settings, name, output));
 }
@@ -62,21 +58,4 @@ function parse<C extends PoolCommandName>(command: C, args: readonly string[]) {
   const { values, positionals } = parseOptions(`pool ${command}`, flags, args, process.env);
   const settings = values as unknown as PoolSettings<C>; // built key by key from the catalogue that the type comes from
   return { settings, positionals };
-}
-
-function unexpected(command: PoolCommandName, argument: string): InferError {
-  return new InferError('INVALID_ARGUMENT', `unexpected argument "${argument}" for millrace pool ${command}`);
-}
-
-/** Runs a command, which returns its exit code. What went wrong is no mistake of the command line any more. */
-async function finish(json: boolean, run: (output: Output) => Promise<number>): Promise<void> {
-  const output = createOutput(json);
-  try {
-    process.exitCode = await run(output);
-  } catch (error) {
-    const { message, code } = InferError.from(error, error instanceof Error ? error.message : String(error));
-    if (json) output.value({ ok: false, error: { code, message } });
-    else process.stderr.write(`millrace: ${message}\n`);
-    process.exitCode = 1;
-  }
 }

@@ -1,17 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { BatchingReport } from '../../../../shared/infer/batching-report.ts';
+import { BATCHING_REPORT as batching } from '../../../fixtures/batching-report.ts';
 import { decodeWorkerRecord, encodeWorkerRecord } from '../../../../shared/directory/worker-record.ts';
 
-const batching: BatchingReport = {
-  merges: true,
-  maxRows: 8,
-  delayMs: 1.5,
-  auto: true,
-  goalMs: 50,
-  reason: 'because',
-  curve: [{ rows: 1, ms: 2 }],
-  company: { relative: 0.1, maxAbs: 3, cosine: 0.99, tolerance: 0.2 },
-};
 const record = {
   id: 'w1',
   host: 'h',

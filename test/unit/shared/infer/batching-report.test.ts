@@ -1,19 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type BatchingReport, readBatchingReport } from '../../../../shared/infer/batching-report.ts';
-
-const report: BatchingReport = {
-  merges: true,
-  maxRows: 8,
-  delayMs: 1.5,
-  auto: true,
-  goalMs: 50,
-  reason: 'because',
-  curve: [
-    { rows: 1, ms: 2 },
-    { rows: 2, ms: 2.5 },
-  ],
-  company: { relative: 0.1, maxAbs: 3, cosine: 0.99, tolerance: 0.2 },
-};
+import { BATCHING_REPORT as report } from '../../../fixtures/batching-report.ts';
+import { readBatchingReport } from '../../../../shared/infer/batching-report.ts';
 
 describe('readBatchingReport', () => {
   it.each([report, { ...report, goalMs: undefined, company: undefined, curve: [] }])('reads what is written', (one) => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { BATCHING_REPORT } from '../../../fixtures/batching-report.ts';
 import { InferError } from '../../../../shared/errors.ts';
 import { ModelStats } from '../../../../shared/infer/model-stats.ts';
 import { parseModelConfig } from '../../../../shared/model/parse-config.ts';
@@ -55,19 +56,7 @@ describe('createMetricsRegistry', () => {
     const plain = await scrape([stats]);
     expect(plain).not.toContain('millrace_batch_curve_ms{');
     expect(plain).not.toContain('millrace_batch_max_rows{');
-    stats.batching = {
-      merges: true,
-      maxRows: 8,
-      delayMs: 1.5,
-      auto: true,
-      goalMs: 50,
-      reason: '',
-      curve: [
-        { rows: 1, ms: 2 },
-        { rows: 2, ms: 2.5 },
-      ],
-      company: { relative: 0.1, maxAbs: 3, cosine: 0.99, tolerance: 0.2 },
-    };
+    stats.batching = BATCHING_REPORT;
     const text = await scrape([stats]);
     for (const line of [
       'millrace_batch_curve_ms{_team="a",model="m",rows="1",version="1"} 2',

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { BATCHING_REPORT } from '../../../../fixtures/batching-report.ts';
 import { ModelStats } from '../../../../../shared/infer/model-stats.ts';
 import { FakeDispatcher, fakeModel } from '../../../../support/fake-dispatcher.ts';
 import { errorText, testApp } from '../../../../support/http-app.ts';
@@ -53,16 +54,7 @@ describe('statistics', () => {
 
   test('say what becomes of the requests of a model that batches', async () => {
     const stats = new ModelStats('plain', '1');
-    stats.batching = {
-      merges: true,
-      maxRows: 8,
-      delayMs: 1.5,
-      auto: true,
-      goalMs: 50,
-      reason: 'because',
-      curve: [{ rows: 1, ms: 2 }],
-      company: { relative: 0.1, maxAbs: 3, cosine: 0.99, tolerance: 0.2 },
-    };
+    stats.batching = BATCHING_REPORT;
     dispatcher.statistics.push(stats);
     const { model_stats: rows } = (await get('/v2/models/plain/stats')).json<{
       model_stats: { batching: unknown }[];
@@ -74,7 +66,7 @@ describe('statistics', () => {
       auto: true,
       slo_p99_ms: 50,
       reason: 'because',
-      curve: [{ rows: 1, ms: 2 }],
+      curve: BATCHING_REPORT.curve,
       company: { relative: 0.1, max_abs: 3, cosine: 0.99, tolerance: 0.2 },
     });
   });

@@ -1,8 +1,8 @@
-import { InferError } from '../../../shared/errors.ts';
-import type { PoolView } from '../../../producer/pool/pool-view.ts';
-import type { TrafficView } from '../../../producer/service/traffic/traffic-control.ts';
-import type { TrafficRuleJson } from '../../../shared/traffic/traffic-json.ts';
-import { shownText } from '../../../shared/tensor/text.ts';
+import { InferError } from '../../shared/errors.ts';
+import type { PoolView } from '../../producer/pool/pool-view.ts';
+import type { TrafficView } from '../../producer/service/traffic/traffic-control.ts';
+import type { TrafficRuleJson } from '../../shared/traffic/traffic-json.ts';
+import { shownText } from '../../shared/tensor/text.ts';
 
 export interface ServerSettings {
   readonly url: string;

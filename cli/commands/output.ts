@@ -2,7 +2,7 @@ const COLOURS = { red: 31, green: 32, yellow: 33, dim: 2, bold: 1 } as const;
 
 export type Colour = keyof typeof COLOURS;
 
-/** Where a command of `millrace model` writes what was asked for. */
+/** Where a command writes what was asked for. */
 export interface Output {
   /** JSON was asked for: nothing but one JSON value may be written. */
   readonly json: boolean;
