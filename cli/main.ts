@@ -57,7 +57,7 @@ async function runTool(tool: ToolName, args: readonly string[]): Promise<void> {
     case 'codegen':
       return (await import('./commands/codegen/codegen.ts')).codegen(args);
     case 'api-key':
-      return (await import('./commands/api-key.ts')).apiKey(args);
+      (await import('./commands/api-key.ts')).apiKey(args);
   }
 }
 
