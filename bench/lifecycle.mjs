@@ -1,8 +1,10 @@
-// `node bench/lifecycle.mjs`: what changing models costs. (1) The latency of one model while another is replaced RELOADS
-// times a turn, as a ratio to its latency without, by turns in one process. (2) How long 100 small models take to load, and what
-// memory each adds beyond its file.
-//   RELOADS=5 node bench/lifecycle.mjs
+// `node bench/lifecycle.mjs`: what changing models costs. (1) The latency of one model while another is replaced, one reload a
+// second and one after the other, as a ratio to its latency without, by turns in one process; beside it what another process
+// costs it that does nothing but keep a processor busy at the lowest priority. (2) How long 100 small models take to load, and
+// what memory each adds beyond its file.
+//   RELOADS=50 node bench/lifecycle.mjs
 // Writes bench/results/lifecycle.json.
+import { spawn } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { copyFile, rename } from 'node:fs/promises';
 import { cpus, tmpdir } from 'node:os';
@@ -16,9 +18,9 @@ const { createEngine } = await import('../dist/worker/engine/create-engine.js');
 const { createCApiBackend } = await import('../dist/worker/engine/backend/onnx/c-api/c-api-backend.js');
 const { Call } = await import('../dist/shared/infer/call.js');
 
-/** Short turns, so that what else the machine does falls on both alike. */
-const TURNS = 15;
-const RELOADS = Number(process.env.RELOADS ?? 5); // of a turn
+/** Short turns, so that what else the machine does falls on all alike. */
+const RELOADS_OF_A_TURN = 5;
+const TURNS = Math.ceil(Number(process.env.RELOADS ?? 50) / RELOADS_OF_A_TURN);
 const MODELS = 100;
 const NEIGHBOUR = 'digits_mlp';
 const CHANGING = 'magika';
@@ -50,36 +52,45 @@ async function measureNeighbour() {
     loadAtStart: ['*'],
   });
   const file = join(repository, CHANGING, '1', 'model.onnx');
-  const turns = { without: [], with: [] };
+  const times = { without: [], onePerSecond: [], oneAfterTheOther: [], busyProcessor: [] };
+  const measure = async (kind, work) => times[kind].push(...(await latencies(engine, work)));
   await latencies(engine, sleep(1000));
   for (let turn = 0; turn < TURNS; turn++) {
-    turns.with.push(await latencies(engine, reload(engine, file)));
-    turns.without.push(await latencies(engine, sleep(turns.with.at(-1).ms)));
+    await measure('onePerSecond', reload(engine, file, 1000));
+    await measure('without', sleep(RELOADS_OF_A_TURN * 1000));
+    await measure('oneAfterTheOther', reload(engine, file, 0));
+    const busy = spawn('nice', ['-n', '19', process.execPath, '-e', 'for (;;);']);
+    await sleep(200); // its start is over
+    await measure('busyProcessor', sleep(1000));
+    busy.kill('SIGKILL');
   }
   await engine.close(1000);
-  const p99 = (rows) => median(rows.map(({ us }) => quantile(us, 0.99)));
-  const p50 = (rows) => median(rows.map(({ us }) => quantile(us, 0.5)));
+  const p50 = (kind) => round(quantile(times[kind], 0.5));
+  const p99 = (kind) => round(quantile(times[kind], 0.99));
   return {
-    reloads: RELOADS * TURNS,
-    msPerReload: round(median(turns.with.map(({ ms }) => ms / RELOADS))),
-    p50Us: { without: round(p50(turns.without)), with: round(p50(turns.with)) },
-    p99Us: { without: round(p99(turns.without)), with: round(p99(turns.with)) },
-    p99Ratio: round(p99(turns.with) / p99(turns.without)),
+    reloads: RELOADS_OF_A_TURN * TURNS,
+    ...Object.fromEntries(
+      Object.keys(times).map((kind) => [
+        kind,
+        { p50Us: p50(kind), p99Us: p99(kind), p99Ratio: round(p99(kind) / p99('without')) },
+      ]),
+    ),
   };
 }
 
-async function reload(engine, file) {
-  for (let i = 0; i < RELOADS; i++) {
+/** Some reloads, each begun `everyMs` after the last, or at once when that one took longer. */
+async function reload(engine, file, everyMs) {
+  for (let i = 0; i < RELOADS_OF_A_TURN; i++) {
+    const pause = sleep(everyMs);
     await copyFile(file, `${file}.next`); // a new file is a change, whatever is in it
     await rename(`${file}.next`, file);
     await engine.control.load(CHANGING);
-    await sleep(20);
+    await pause;
   }
 }
 
 /** Each request's time in µs, for as long as the work goes on. */
 async function latencies(engine, work) {
-  const startedMs = performance.now();
   let over = false;
   void work.then(() => (over = true));
   const model = engine.catalog.resolve(NEIGHBOUR, '');
@@ -97,7 +108,7 @@ async function latencies(engine, work) {
     us.push((performance.now() - nowMs) * 1000);
     await sleep(1);
   }
-  return { us, ms: performance.now() - startedMs };
+  return us;
 }
 
 async function measureMany() {
@@ -126,10 +137,6 @@ function sleep(ms) {
 function quantile(values, share) {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-}
-
-function median(values) {
-  return quantile(values, 0.5);
 }
 
 function round(value) {

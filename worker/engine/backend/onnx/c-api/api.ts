@@ -11,7 +11,7 @@ export interface Api {
   readonly placement: PlacementFunctions | undefined;
   readonly background: BackgroundCalls;
   readonly copy: Library['copy'];
-  readonly trim: Library['trim'];
+  readonly trimSoon: Library['trimSoon'];
   readonly env: Pointer;
   readonly allocator: Pointer;
   readonly cpuMemory: Pointer;
@@ -37,14 +37,14 @@ const DEFAULT_MEMORY = 0;
  * @throws InferError UNAVAILABLE
  */
 export function openApi(globalThreads?: GlobalThreads, core?: string): Api {
-  const { ort, native, placement, copy, trim } = loadLibrary(core);
+  const { ort, native, placement, copy, trimSoon } = loadLibrary(core);
   return {
     ort,
     native,
     placement,
     background: new BackgroundCalls(),
     copy,
-    trim,
+    trimSoon,
     env: globalThreads
       ? createSharedEnv(ort, globalThreads)
       : pointerFrom(ort, (out) => ort.CreateEnv(LOG_FATAL, ENV_NAME, out)),

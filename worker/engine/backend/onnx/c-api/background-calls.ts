@@ -30,6 +30,11 @@ export class BackgroundCalls {
   readonly #busy = new Map<Worker, Waiting>();
   readonly #waiting: Waiting[] = [];
 
+  /** Whether a call was ever made: then there are threads. */
+  get started(): boolean {
+    return this.#idle.length + this.#busy.size > 0;
+  }
+
   /**
    * The memory behind the addresses has to stay as it is until `done`.
    * @throws Error when the call can never be made, as there is no thread and none can be started; `done` is not called then

@@ -31,8 +31,8 @@ export interface Library {
   /** Undefined where the library is too old to tell. */
   readonly placement: PlacementFunctions | undefined;
   readonly copy: (target: Memory, source: Memory, byteLength: number) => void;
-  /** Gives memory that was freed back to the system, where the C library can be asked to. */
-  readonly trim: () => Promise<void>;
+  /** Gives memory that was freed back to the system within some seconds, where the C library can be asked to. */
+  readonly trimSoon: () => void;
 }
 
 /**
@@ -41,6 +41,8 @@ export interface Library {
  * jump into memory that is no longer there.
  */
 const loadedForever: LibraryHandle[] = [];
+
+const TRIM_AFTER_MS = 1000;
 
 /**
  * Loads the library that the onnxruntime-node package ships for this platform.
@@ -51,7 +53,7 @@ export function loadLibrary(core = libraryPath()): Library {
   try {
     applyKoffiSettings();
     const library = keep(koffi.load(core));
-    return { ...functionsOf(library), copy: loadMemoryCopy(), trim: loadTrim() };
+    return { ...functionsOf(library), copy: loadMemoryCopy(), trimSoon: loadTrim() };
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new InferError('UNAVAILABLE', `ONNX Runtime's library could not be loaded: ${withoutPaths(reason)}`, {
@@ -116,19 +118,25 @@ function loadMemoryCopy(): Library['copy'] {
   return library.func('memcpy', 'void *', ['void *', 'void *', 'size_t']) as Library['copy']; // its C signature
 }
 
-/** malloc_trim is glibc's own; others give back by themselves, or cannot be asked. */
-function loadTrim(): Library['trim'] {
-  if (process.platform !== 'linux') return () => Promise.resolve();
+/**
+ * malloc_trim is glibc's own; others give back by themselves, or cannot be asked. It takes milliseconds of a processor and
+ * holds up who allocates meanwhile, so one call follows all that is freed within TRIM_AFTER_MS.
+ */
+function loadTrim(): Library['trimSoon'] {
+  if (process.platform !== 'linux') return () => undefined;
   let trim: { async(pad: number, done: () => void): void };
   try {
     trim = keep(koffi.load(null)).func('malloc_trim', 'int', ['size_t']) as typeof trim; // its C signature
   } catch {
-    return () => Promise.resolve(); // musl
+    return () => undefined; // musl
   }
-  return () =>
-    new Promise((resolve) => {
-      trim.async(0, () => resolve());
-    });
+  let planned: NodeJS.Timeout | undefined;
+  return () => {
+    planned ??= setTimeout(() => {
+      planned = undefined;
+      trim.async(0, () => undefined);
+    }, TRIM_AFTER_MS).unref();
+  };
 }
 
 function keep(library: LibraryHandle): LibraryHandle {

@@ -52,15 +52,17 @@ function makesThreads({ sharedThreads }: Api, options: LoadOptions): boolean {
   return !sharedThreads && (options.intraOpNumThreads !== 1 || options.executionMode === 'parallel');
 }
 
-/** Frees a session on a thread of the pool: giving hundreds of megabytes back takes a while. */
-export async function closeSession(api: Api, session: Pointer): Promise<void> {
+/** Frees a session off the event loop: giving hundreds of megabytes back takes a while. */
+export async function closeSession({ ort, native, background, trimSoon }: Api, session: Pointer): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    api.ort.ReleaseSession.async(session, (error) => {
+    const done = (error: Error | null): void => {
       if (error) reject(error);
       else resolve();
-    });
+    };
+    if (background.started) background.start(native.ReleaseSession, [session], done);
+    else ort.ReleaseSession.async(session, done);
   });
-  await api.trim(); // its weights lie among what others hold, and the C library alone would keep the gaps
+  trimSoon(); // its weights lie among what others hold, and the C library alone would keep the gaps
 }
 
 function applyOptions({ ort, sharedThreads }: Api, sessionOptions: Pointer, options: LoadOptions): void {
