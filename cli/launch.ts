@@ -28,9 +28,15 @@ export const RESERVED_THREADS = 6;
  * told otherwise, and photos then leave holes in all of them: 585 MB against 424 after 1,200 mixed requests, for 1 % more
  * CPU. What the person has set stays.
  */
-function missingVariables(): Record<string, string> {
-  const wanted = { UV_THREADPOOL_SIZE: String(threadPoolSize()), MALLOC_ARENA_MAX: '2' };
-  return Object.fromEntries(Object.entries(wanted).filter(([name]) => process.env[name] === undefined));
+function missingVariables(gpu: GpuFolder | undefined): Record<string, string> {
+  const wanted = {
+    UV_THREADPOOL_SIZE: String(threadPoolSize()),
+    MALLOC_ARENA_MAX: '2',
+    // CUDA would number the GPUs by their speed, nvidia-smi numbers them by their place.
+    ...(gpu && { CUDA_DEVICE_ORDER: 'PCI_BUS_ID' }),
+  };
+  const missing = Object.entries(wanted).filter(([name]) => process.env[name] === undefined);
+  return { ...Object.fromEntries(missing), ...(gpu && { [LIBRARY_PATH]: libraryPath(gpu) }) };
 }
 
 /** In front of what the person has set: the provider and its libraries have to be of one build. */
@@ -57,17 +63,21 @@ function letHeapGrow(): void {
  */
 export function relaunchWithEnvironment(gpu?: GpuFolder): void {
   letHeapGrow();
-  const missing = { ...missingVariables(), ...(gpu && { [LIBRARY_PATH]: libraryPath(gpu) }) };
+  const missing = missingVariables(gpu);
   if (process.env[MARK] !== undefined || Object.keys(missing).length === 0) return;
-  const environment = { ...process.env, ...missing, [MARK]: '1' };
   const args = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
   try {
-    execve(process.execPath, args, environment);
+    execve(process.execPath, args, launchedEnvironment(gpu));
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     const names = Object.keys(missing).join(' and ');
     process.stderr.write(`millrace: ${names} could not be set (${reason}); fewer runs go on at once\n`);
   }
+}
+
+/** The environment of a server, for a process that need not replace itself then. @param gpu as above */
+export function launchedEnvironment(gpu?: GpuFolder): NodeJS.ProcessEnv {
+  return { ...process.env, ...missingVariables(gpu), [MARK]: '1' };
 }
 
 /** execve(2) by way of the C library: Node has it from 22.15 on only. Does not return when it works. */

@@ -4,7 +4,9 @@ import { PULSE_MS, type ModelPulse, type WorkerPulse } from '../shared/directory
 import type { WorkerRecord } from '../shared/directory/worker-record.ts';
 import { InferError } from '../shared/errors.ts';
 import { type ModelView, type Pool, type PoolView, viewSpeed, viewWorker } from '../producer/pool/pool-view.ts';
+import type { GpuReading } from '../shared/runtime/gpu-readings.ts';
 import { listDevices } from '../worker/consumer/devices.ts';
+import { gpusInUse } from '../worker/consumer/gpus-in-use.ts';
 import { meteredEngineOf } from '../worker/consumer/metered-engine.ts';
 import { SpeedMeter } from '../worker/consumer/speed-meter.ts';
 import type { Engine } from '../worker/engine/engine.ts';
@@ -21,9 +23,12 @@ export class LocalPool implements Pool {
   readonly #devices = listDevices();
   #loop = performance.eventLoopUtilization();
   readonly #timer: NodeJS.Timeout;
+  readonly #readings: () => readonly GpuReading[];
 
-  constructor(engine: Engine) {
+  /** @param readings what is known of the GPUs of this machine */
+  constructor(engine: Engine, readings: () => readonly GpuReading[] = () => []) {
     this.#engine = engine;
+    this.#readings = readings;
     this.#meter = new SpeedMeter(meteredEngineOf(engine));
     this.#timer = setInterval(() => this.#sample(), PULSE_MS).unref();
   }
@@ -45,7 +50,8 @@ export class LocalPool implements Pool {
       models: this.#engine.catalog.list(),
     };
     const requestsInHand = models.reduce((sum, { running_rows: rows }) => sum + rows, 0);
-    const pulse: WorkerPulse = { requestsInHand, loopDelayMs: 0, models: this.#pulses() };
+    const gpus = gpusInUse(this.#engine.catalog, this.#readings());
+    const pulse: WorkerPulse = { requestsInHand, loopDelayMs: 0, models: this.#pulses(), gpus };
     return {
       desired_workers: 1,
       latency_goal_ms: LATENCY_GOAL_MS,

@@ -3,10 +3,11 @@ import { InferError } from '../shared/errors.ts';
 import { nearestName } from '../shared/nearest-name.ts';
 import { COMMAND_FLAGS, type CommandName } from './flags/catalogue.ts';
 import { parseFlags } from './flags/parse-flags.ts';
+import { chosenGpus } from './gpu-choice.ts';
 import { findGpuFolder } from './gpu-dir.ts';
 import { commandHelp, COMMANDS, generalHelp, type ToolName, TOOLS } from './help.ts';
 import { relaunchWithEnvironment } from './launch.ts';
-import { leaveOnSignalWhileStarting } from './shutdown.ts';
+import { leaveOnSignalWhileStarting, leaveWithGroup } from './shutdown.ts';
 import { VERSION } from './version.ts';
 
 try {
@@ -76,6 +77,13 @@ async function runCommand(command: CommandName, args: readonly string[]): Promis
     await producer(settings);
   } else if (command === 'worker') {
     const settings = parseFlags(command, args, environment);
+    const gpus = await chosenGpus(settings.gpus);
+    if (gpus) {
+      const { gpuWorkers } = await import('./gpu-workers.ts');
+      process.exitCode = await gpuWorkers(gpus, args, settings, findGpuFolder(settings.gpuDir));
+      return;
+    }
+    leaveWithGroup();
     relaunchWithEnvironment(findGpuFolder(settings.gpuDir));
     leaveOnSignalWhileStarting();
     const { worker } = await import('./commands/worker.ts');

@@ -6,11 +6,16 @@ import type { ResponseStore } from '../producer/service/cache/response-store.ts'
 import type { MeasuredDispatcher } from '../producer/service/services.ts';
 import { registerCacheMetrics } from '../shared/runtime/cache-metrics.ts';
 import type { Logger } from '../shared/runtime/logger.ts';
+import type { QueueKeys } from '../shared/wire/queue-keys.ts';
 
 /** The store that `--cache-config` asks for. A Redis that cannot be reached is tried again in the background. */
-export async function createResponseStore(settings: CacheSettings, logger: Logger): Promise<ResponseStore> {
+export async function createResponseStore(
+  settings: CacheSettings,
+  logger: Logger,
+  keys?: QueueKeys,
+): Promise<ResponseStore> {
   if (settings.kind === 'local') return new LocalStore(settings.maxBytes);
-  const store = new RedisStore(settings, logger);
+  const store = new RedisStore(settings, logger, keys);
   await store.start();
   return store;
 }

@@ -6,15 +6,15 @@ const MARGIN_MS = 2000;
 /**
  * Ends the process on SIGTERM or SIGINT: `close` gets the grace period in ms, and the process leaves with 0 when it is
  * done, with 1 when it failed. A second signal, or a `close` that does not end, kills the process.
- * @returns leaves in the same way for another reason; does nothing while the process leaves already
+ * @returns leaves in the same way for another reason, with another code if given; does nothing while the process leaves already
  */
 export function closeOnSignal(
   close: (graceMs: number) => Promise<void>,
   graceMs: number,
   logger: Logger,
-): (reason: string) => void {
+): (reason: string, code?: number) => void {
   let closing = false;
-  const leaveFor = (reason: object): void => {
+  const leaveFor = (reason: object, ownCode = 0): void => {
     closing = true;
     logger.info({ ...reason, graceMs }, 'shutting down');
     const patience = setTimeout(() => {
@@ -26,7 +26,7 @@ export function closeOnSignal(
       process.exit(code);
     };
     close(graceMs).then(
-      () => leave(0),
+      () => leave(ownCode),
       (error: unknown) => {
         logger.error({ error: String(error) }, 'shutdown failed');
         leave(1);
@@ -43,8 +43,8 @@ export function closeOnSignal(
   process.off('SIGINT', leaveAtOnce);
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
-  return (reason) => {
-    if (!closing) leaveFor({ reason });
+  return (reason, code) => {
+    if (!closing) leaveFor({ reason }, code);
   };
 }
 
@@ -56,6 +56,13 @@ export function leaveOnSignalWhileStarting(): void {
   if (process.pid !== 1) return;
   process.on('SIGTERM', leaveAtOnce);
   process.on('SIGINT', leaveAtOnce);
+}
+
+/** A worker of a group leaves, as on SIGTERM, when the process that keeps the group is gone. */
+export function leaveWithGroup(): void {
+  if (!process.channel) return;
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  process.channel.unref(); // listening alone must not keep the process
 }
 
 function leaveAtOnce(signal: NodeJS.Signals): void {

@@ -1,6 +1,6 @@
 // Installs the npm packages where they are missing or older than package-lock.json.
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -30,6 +30,13 @@ export function installIfStale() {
   const installed = join(root, 'node_modules', '.package-lock.json');
   const lock = join(root, 'package-lock.json');
   if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs) return;
+  const packages = lstatSync(join(root, 'node_modules'), { throwIfNoEntry: false });
+  if (packages?.isSymbolicLink()) {
+    const remedy = 'install there, or remove the link';
+    fail(
+      `node_modules is a link to a folder without the packages of package-lock.json, which npm ci would empty; ${remedy}`,
+    );
+  }
   process.stderr.write('millrace: installing packages (npm ci) …\n');
   // The CPU library comes with the package; its own install step would look for GPU libraries outside the npm registry.
   const env = { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' };

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { checkMachine, fail, installIfStale, root } from './install.mjs';
 
+const parent = process.ppid;
 checkMachine();
 installIfStale();
 const { buildIfStale } = await import('./build.mjs');
@@ -11,6 +12,11 @@ try {
 } catch (error) {
   fail(`the build failed: ${error.message}`);
 }
+
+// npm's shell ends on the SIGTERM that npm passes on to it, and nobody tells us; the server looks after it as well.
+const byNpm = process.env.npm_lifecycle_event !== undefined;
+if (byNpm && process.ppid !== parent) fail('npm start was ended while it built');
+if (byNpm) process.env.MILLRACE_PARENT = String(parent);
 
 const main = join(root, 'dist', 'cli', 'main.js');
 const args = process.argv.slice(2);

@@ -8,6 +8,7 @@ import { WebhookSender } from '../../producer/service/webhooks/webhook-sender.ts
 import { RedisLimits } from '../../producer/service/limits/redis-limits.ts';
 import { registerTenantMetrics } from '../../shared/runtime/tenant-metrics.ts';
 import { registerPoolMetrics } from '../../shared/runtime/pool-metrics.ts';
+import { registerSignatureMetrics } from '../../shared/runtime/signature-metrics.ts';
 import { registerTrafficMetrics } from '../../shared/runtime/traffic-metrics.ts';
 import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
@@ -19,6 +20,7 @@ import { parseMetricsConfig } from '../metrics-config.ts';
 import { preprocessorOf } from '../preprocessor-of.ts';
 import { parseCacheConfig } from '../../producer/service/cache/cache-settings.ts';
 import { addCacheMetrics, createResponseStore } from '../response-cache.ts';
+import { queueKeysOf } from '../queue-keys.ts';
 import { createProtocols, encodeEnd, protocolRulesOf } from '../protocols.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
@@ -30,6 +32,7 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
   const rules = protocolRulesOf(settings);
   const cache = parseCacheConfig(settings.cacheConfig, settings.redis);
   const metricsOptions = parseMetricsConfig(settings.metricsConfig);
+  const keys = queueKeysOf(settings);
   const logger = loggerOf(settings);
   const queue = await createQueueDispatcher({
     redisUrl: settings.redis,
@@ -39,13 +42,15 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
     latencyGoalMs: settings.latencyGoalMs,
     maxDesiredWorkers: settings.maxDesiredWorkers,
     readyWithoutWorkers: !settings.strictReadiness,
+    keys,
   });
   const dispatcher = new CountingDispatcher(queue);
-  const responseStore = cache && (await createResponseStore(cache, logger));
+  const responseStore = cache && (await createResponseStore(cache, logger, keys));
   const { redis: redisUrl, maxOpenJobs: maxOpen } = settings;
   const tenants = rules.keys?.tenants;
-  const shareOf = tenants && ((name: string, all: number) => tenants.shareOf(name, all));
-  const jobStore = new RedisJobStore({ pool: queue.pool, redisUrl, maxOpen, shareOf, logger });
+  const shareOf = tenants && ((name: string, all: number) => tenants.jobsOf(name, all));
+  const bytesOf = tenants && ((name: string) => tenants.jobBytesOf(name));
+  const jobStore = new RedisJobStore({ pool: queue.pool, redisUrl, maxOpen, shareOf, bytesOf, logger });
   await jobStore.start();
   const webhooks =
     rules.webhooks &&
@@ -54,12 +59,13 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
       store: jobStore,
       sender: new WebhookSender(rules.webhooks),
       encode: encodeEnd,
+      keys,
       logger,
     });
   await webhooks?.start();
   const limits = new RedisLimits({ redis: queue.pool.redis, link: queue.pool.link, logger });
   const preprocessor = preprocessorOf(settings, logger);
-  const { httpAddress: listenAddress, dashboardToken: token } = settings;
+  const { httpAddress: listenAddress, dashboardToken: token, dashboardReadToken: readToken } = settings;
   const protocols = createProtocols(settings, {
     dispatcher,
     responseStore,
@@ -75,9 +81,11 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
       (scope) =>
         registerBullDashboard(scope, {
           queues: () => [...queue.queues(), ...(webhooks?.queues() ?? [])],
+          redis: queue.pool.redis,
           basePath: DASHBOARD_PATH,
           listenAddress,
           token,
+          readToken,
           logger,
         }),
     ],
@@ -97,6 +105,7 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
     registerTrafficMetrics(registry, protocols.traffic);
     registerPoolMetrics(registry, queue.monitor);
     if (protocols.tenants) registerTenantMetrics(registry, protocols.tenants);
+    if (keys) registerSignatureMetrics(registry, keys);
     metrics = await listenMetrics(settings, registry, logger);
     return protocols.listen();
   });

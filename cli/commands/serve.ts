@@ -6,6 +6,7 @@ import { createMetricsRegistry } from '../../shared/runtime/metrics.ts';
 import type { MetricsServer } from '../../shared/runtime/metrics-server.ts';
 import { closeOnFailure } from '../close-on-failure.ts';
 import type { Settings } from '../flags/catalogue.ts';
+import { leaveWithParent } from '../leave-with-parent.ts';
 import { listenMetrics, urlOf } from '../listen.ts';
 import { loadEngine } from '../load-engine.ts';
 import { LocalPool } from '../local-pool.ts';
@@ -17,7 +18,7 @@ import { addCacheMetrics, createResponseStore, warnWithoutCache } from '../respo
 import { createProtocols, protocolRulesOf } from '../protocols.ts';
 import { closeOnSignal } from '../shutdown.ts';
 import { printStarted } from '../started.ts';
-import { watchGpus } from '../watch-gpus.ts';
+import { type GpuFigures, watchGpus } from '../watch-gpus.ts';
 
 /** `millrace serve`: facades and engine in one process. Returns when everything is ready. */
 export async function serve(settings: Settings<'serve'>): Promise<void> {
@@ -29,7 +30,8 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
   if (!cache) warnWithoutCache(engine, logger);
   const responseStore = cache && (await createResponseStore(cache, logger));
   const preprocessor = preprocessorOf(settings, logger);
-  const pool = new LocalPool(engine);
+  let gpus: GpuFigures | undefined;
+  const pool = new LocalPool(engine, () => gpus?.readings() ?? []);
   const protocols = createProtocols(settings, {
     dispatcher: engine,
     pool,
@@ -41,26 +43,25 @@ export async function serve(settings: Settings<'serve'>): Promise<void> {
     facades: [(scope) => registerPageRoutes(scope)],
   });
   let metrics: MetricsServer | undefined;
-  let closeGpus: (() => void) | undefined;
   const close = async (graceMs: number): Promise<void> => {
     await protocols.close(graceMs);
     await engine.close(graceMs);
     pool.close();
     await preprocessor.close();
-    closeGpus?.();
+    gpus?.close();
     await metrics?.close();
     await responseStore?.close();
   };
   const { url, grpcAddress } = await closeOnFailure(close, async () => {
     const registry = createMetricsRegistry(engine, metricsOptions);
-    closeGpus = watchGpus(settings.gpuDir, registry, logger);
+    gpus = watchGpus(settings.gpuDir, registry, logger);
     if (responseStore) addCacheMetrics(registry, responseStore, engine);
     registerTrafficMetrics(registry, protocols.traffic);
     if (protocols.tenants) registerTenantMetrics(registry, protocols.tenants);
     metrics = await listenMetrics(settings, registry, logger);
     return protocols.listen();
   });
-  closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger);
+  leaveWithParent(closeOnSignal(close, settings.exitTimeoutSecs * 1000, logger));
   await printStarted({
     command: 'serve',
     url,

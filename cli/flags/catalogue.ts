@@ -60,6 +60,7 @@ const GRPC = [
   'grpcInferResponseCompressionLevel',
   'grpcRestrictedProtocol',
 ] as const;
+const QUEUE = ['redis', 'queueKeyFile', 'queueAcceptUnsigned'] as const;
 const PROCESS = [
   'metricsAddress',
   'metricsPort',
@@ -75,8 +76,17 @@ const PROCESS = [
 /** Which options each command takes, in the order of its `--help`. */
 export const COMMAND_FLAGS = {
   serve: [...MODELS, ...HTTP, ...GRPC, ...PROCESS],
-  producer: ['redis', ...HTTP, ...GRPC, 'dashboardToken', 'latencyGoalMs', 'maxDesiredWorkers', ...PROCESS],
-  worker: ['redis', ...MODELS, 'idleExit', 'modelRetentionSecs', ...PROCESS],
+  producer: [
+    ...QUEUE,
+    ...HTTP,
+    ...GRPC,
+    'dashboardToken',
+    'dashboardReadToken',
+    'latencyGoalMs',
+    'maxDesiredWorkers',
+    ...PROCESS,
+  ],
+  worker: [...QUEUE, ...MODELS, 'gpus', 'idleExit', 'maxFailuresInRow', 'modelRetentionSecs', ...PROCESS],
 } as const satisfies Record<string, readonly FlagKey[]>;
 
 export type CommandName = keyof typeof COMMAND_FLAGS;

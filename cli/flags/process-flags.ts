@@ -35,12 +35,33 @@ export const PROCESS_FLAGS = {
     default: 'redis://127.0.0.1:6379',
     help: 'the Redis that holds the queue; its maxmemory-policy must be noeviction',
   },
+  queueKeyFile: {
+    name: 'queue-key-file',
+    type: 'string',
+    value: 'FILE',
+    default: undefined,
+    help: 'keys with which all that lies in Redis is signed, the same at every producer and worker; nothing is signed without',
+  },
+  queueAcceptUnsigned: {
+    name: 'queue-accept-unsigned',
+    type: 'boolean',
+    value: 'BOOL',
+    default: false,
+    help: 'with --queue-key-file: whether what bears no signature counts too, while a pool changes over',
+  },
   dashboardToken: {
     name: 'dashboard-token',
     type: 'string',
     value: 'TOKEN',
     default: undefined,
     help: 'token for the Bull dashboard; needed as soon as HTTP listens beyond loopback',
+  },
+  dashboardReadToken: {
+    name: 'dashboard-read-token',
+    type: 'string',
+    value: 'TOKEN',
+    default: undefined,
+    help: 'token that opens the Bull dashboard for reading only',
   },
   latencyGoalMs: {
     name: 'latency-goal-ms',
@@ -66,6 +87,14 @@ export const PROCESS_FLAGS = {
     value: 'TIME',
     default: undefined,
     help: 'leave with 0 after so long without a job, like 90s, 5m or 1h; unless given, never',
+  },
+  maxFailuresInRow: {
+    name: 'max-failures-in-row',
+    type: 'integer',
+    value: 'REQUESTS',
+    min: 0,
+    default: 0,
+    help: 'leave with 1 when so many requests have failed by the model or the server with none that succeeded between; 0 for never',
   },
   modelRetentionSecs: {
     name: 'model-retention-secs',

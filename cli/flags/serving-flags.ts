@@ -94,6 +94,13 @@ export const SERVING_FLAGS = {
     default: undefined,
     help: 'folder that millrace gpu install has filled, off for none; default millrace/gpu in the data folder of the user',
   },
+  gpus: {
+    name: 'gpus',
+    type: 'string',
+    value: 'LIST',
+    default: undefined,
+    help: 'one worker process for each of these GPUs, as 0,1 or by uuid; all for each that is there; off, or unless given: one process for all',
+  },
   backendConfig: {
     name: 'backend-config',
     type: 'string',

@@ -1,6 +1,10 @@
 """Requests and answers as they lie in Redis; docs/wire.md describes each part. Needs numpy."""
 
+import base64
+import hashlib
+import hmac
 import json
+import os
 import struct
 from dataclasses import dataclass
 
@@ -23,6 +27,40 @@ class InferenceFailed(Exception):
         self.code = code
 
 
+class QueueKeys:
+    """The keys of a pool that signs what lies in Redis: the text of its --queue-key-file."""
+
+    def __init__(self, text):
+        lines = [line.split() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+        self.secrets = {name: base64.b64decode(secret) for name, secret in lines}
+        self.first = lines[0][0]
+
+    def mac(self, name, thing, about, data):
+        head = f"millrace.{thing}.1\n{about}\n".encode()
+        return hmac.new(self.secrets[name], head + data, hashlib.sha256).hexdigest()
+
+    def sign_job(self, data, payloads, queue):
+        """The data of a job with its signature, which holds in this queue alone."""
+        base = f"{PREFIX}.tensor:{data['producer']}:{data['bundle']}"
+        digests = {key[len(base) + 1 :] or "packed": hashlib.sha256(value).hexdigest() for key, value in payloads.items()}
+        signed = json.dumps({**data, "sha256": digests})
+        return {"signed": signed, "key": self.first, "mac": self.mac(self.first, "job", queue, signed.encode())}
+
+    def signed_reply(self, fields, producer):
+        """Whether an entry of the reply stream comes from the pool and is for this producer."""
+        name, mac = fields.get(b"k", b"").decode(), fields.get(b"m", b"").decode()
+        return name in self.secrets and hmac.compare_digest(self.mac(name, "reply", producer, fields[b"b"]), mac)
+
+
+def keys_of_environment():
+    """The keys of the file that MILLRACE_QUEUE_KEY_FILE names; None where the pool signs nothing."""
+    path = os.environ.get("MILLRACE_QUEUE_KEY_FILE")
+    if path is None:
+        return None
+    with open(path, encoding="utf-8") as file:
+        return QueueKeys(file.read())
+
+
 @dataclass(frozen=True)
 class Bundle:
     """One BullMQ job: what to `SET` first, and its data."""
@@ -43,8 +81,11 @@ def reply_key(producer):
     return f"{PREFIX}.reply:{producer}"
 
 
-def encode_bundle(producer, bundle, model, requests, deadline_ms):
-    """A bundle of requests, each a dict from input name to array. `deadline_ms` is on the clock of Redis."""
+def encode_bundle(producer, bundle, model, requests, deadline_ms, keys=None):
+    """
+    A bundle of requests, each a dict from input name to array. `deadline_ms` is on the clock of Redis. Requests are
+    numbered from 0, so with keys a producer id is good for one bundle: an answer could be sent to the next one again.
+    """
     items, parts, offset = [], [], 0
     for sequence, inputs in enumerate(requests):
         headers = []
@@ -62,7 +103,10 @@ def encode_bundle(producer, bundle, model, requests, deadline_ms):
             }
         )
     data = {"v": 1, "producer": producer, "bundle": bundle, "model": model, "items": items}
-    return Bundle(f"{producer}-{bundle}", {f"{PREFIX}.tensor:{producer}:{bundle}": b"".join(parts)}, data)
+    payloads = {f"{PREFIX}.tensor:{producer}:{bundle}": b"".join(parts)}
+    if keys:
+        data = keys.sign_job(data, payloads, queue_name(model))
+    return Bundle(f"{producer}-{bundle}", payloads, data)
 
 
 def encode_tensor(name, array):

@@ -14,7 +14,7 @@ import numpy as np
 import redis.asyncio
 from bullmq import Queue
 
-from millrace_wire import PREFIX, decode_replies, encode_bundle, queue_name, reply_key
+from millrace_wire import PREFIX, decode_replies, encode_bundle, keys_of_environment, queue_name, reply_key
 
 TIMEOUT_MS = 10_000
 
@@ -23,7 +23,8 @@ async def infer(connection, queue, producer, model, requests):
     """The answers to these requests, which travel as one bundle and run in one batch where they fit together."""
     seconds, micros = await connection.time()
     now_ms = seconds * 1000 + micros // 1000
-    bundle = encode_bundle(producer, secrets.token_urlsafe(9), model, requests, now_ms + TIMEOUT_MS)
+    keys = keys_of_environment()
+    bundle = encode_bundle(producer, secrets.token_urlsafe(9), model, requests, now_ms + TIMEOUT_MS, keys)
     for key, data in bundle.payloads.items():  # before the job: a worker may take it at once
         await connection.set(key, data, px=TIMEOUT_MS + 30_000)
     await queue.add("infer", bundle.data, {"jobId": bundle.job_id, "attempts": 2, "removeOnComplete": {"count": 500}})
@@ -35,7 +36,8 @@ async def infer(connection, queue, producer, model, requests):
             raise TimeoutError("no answer in time: is there a worker for the model?")
         ((_, entries),) = found
         for last, fields in entries:
-            answers.update(decode_replies(fields[b"b"]))
+            if keys is None or keys.signed_reply(fields, producer):  # else somebody made it up
+                answers.update(decode_replies(fields[b"b"]))
     await connection.delete(reply_key(producer))
     return [answers[sequence] for sequence in range(len(requests))]
 

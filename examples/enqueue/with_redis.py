@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import redis
 
-from millrace_wire import PREFIX, decode_replies, encode_bundle, queue_name, reply_key
+from millrace_wire import PREFIX, decode_replies, encode_bundle, keys_of_environment, queue_name, reply_key
 
 TIMEOUT_MS = 10_000
 
@@ -43,7 +43,8 @@ def infer(connection, producer, model, requests):
     """The answers to these requests, which travel as one bundle."""
     seconds, micros = connection.time()
     now_ms = seconds * 1000 + micros // 1000
-    bundle = encode_bundle(producer, secrets.token_urlsafe(9), model, requests, now_ms + TIMEOUT_MS)
+    keys = keys_of_environment()
+    bundle = encode_bundle(producer, secrets.token_urlsafe(9), model, requests, now_ms + TIMEOUT_MS, keys)
     for key, data in bundle.payloads.items():
         connection.set(key, data, px=TIMEOUT_MS + 30_000)
     add_job(connection, queue_name(model), bundle, now_ms)
@@ -55,7 +56,8 @@ def infer(connection, producer, model, requests):
             raise TimeoutError("no answer in time: is there a worker for the model?")
         ((_, entries),) = found
         for last, fields in entries:
-            answers.update(decode_replies(fields[b"b"]))
+            if keys is None or keys.signed_reply(fields, producer):  # else somebody made it up
+                answers.update(decode_replies(fields[b"b"]))
     connection.delete(reply_key(producer))
     return [answers[sequence] for sequence in range(len(requests))]
 

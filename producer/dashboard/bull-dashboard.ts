@@ -3,14 +3,18 @@ import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import { FastifyAdapter } from '@bull-board/fastify';
 import type { Queue } from 'bullmq';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Redis } from 'ioredis';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { AccessPolicy } from './dashboard-access.ts';
 import { decideAccess } from './dashboard-access.ts';
 import { summarizeJobData } from './job-summary.ts';
+import { whyNotRetry, whyNotRetryAll } from './retry-check.ts';
 
 export interface DashboardOptions extends AccessPolicy {
   /** The queues of all models at this moment; asked for again before each page, so they may come and go. */
   readonly queues: () => readonly Queue[];
+  /** Where it is looked whether a job can run again; without it every one may be tried. */
+  readonly redis?: Redis;
   /** Without a slash at the end; '/dashboard' unless said otherwise. */
   readonly basePath?: string;
   readonly logger: Logger;
@@ -29,12 +33,19 @@ export function registerBullDashboard(app: FastifyInstance, options: DashboardOp
 
   void app.register(
     (scope, _options, done) => {
-      scope.addHook('onRequest', (request, reply, next) => {
-        if (refuseUnlessAllowed(request, reply, options, basePath)) return;
+      const readers = new WeakSet<FastifyRequest>();
+      scope.addHook('onRequest', async (request, reply) => {
+        const decision = admit(request, reply, options, basePath);
+        if (!decision) return reply;
+        if (!decision.mayWrite) readers.add(request);
         followQueues();
-        next();
+        const why = options.redis && (await whyNotNow(request, options.queues(), options.redis));
+        if (why !== undefined) return reply.code(409).send(problem('ERRORS.BAD_REQUEST', why));
+        return undefined;
       });
-      scope.addHook('onSend', (_request, reply, payload, next) => next(null, closePage(reply, payload)));
+      scope.addHook('onSend', (request, reply, payload, next) => {
+        next(null, readers.has(request) ? withoutButtons(reply, payload) : closePage(reply, payload));
+      });
       scope.addHook('onRoute', (route) => {
         route.handlerTimeout = HANDLER_TIMEOUT_MS;
       });
@@ -89,13 +100,13 @@ function createAdapter(queue: Queue, readOnlyMode: boolean): BullMQAdapter {
   return adapter;
 }
 
-/** Answers the request itself and returns true when it may not go on. */
-function refuseUnlessAllowed(
+/** Undefined when the request may not go on, which is answered then. */
+function admit(
   request: FastifyRequest,
   reply: FastifyReply,
   policy: AccessPolicy,
   basePath: string,
-): boolean {
+): { readonly mayWrite: boolean } | undefined {
   const { headers } = request;
   const fetchSite = headers['sec-fetch-site'];
   const decision = decideAccess(policy, {
@@ -109,13 +120,29 @@ function refuseUnlessAllowed(
   if (!decision.allowed) {
     if (decision.status === 401) void reply.header('www-authenticate', 'Basic realm="Millrace", charset="UTF-8"');
     void reply.code(decision.status).send({ error: decision.message });
-    return true;
+    return undefined;
   }
   if (makesJobs(request.routeOptions.url, basePath)) {
     void reply.code(403).send({ error: 'jobs are written by producers only: what is shown here is not their data' });
-    return true;
+    return undefined;
   }
-  return false;
+  return decision;
+}
+
+/** Why a job cannot run again, for requests that want that. */
+async function whyNotNow({ routeOptions, params }: FastifyRequest, queues: readonly Queue[], redis: Redis) {
+  const route = routeOptions.url ?? '';
+  const isOne = route.endsWith('/:queueName/:jobId/retry');
+  if (!isOne && !route.endsWith('/:queueName/retry/:queueStatus')) return undefined;
+  const { queueName, jobId = '', queueStatus = '' } = params as Partial<Record<string, string>>; // texts of the path
+  const queue = queues.find(({ name }) => name === queueName);
+  return queue && (isOne ? whyNotRetry(queue, redis, jobId) : whyNotRetryAll(queue, redis, queueStatus));
+}
+
+/** For whoever may only read, every queue is one that is only shown. */
+function withoutButtons(reply: FastifyReply, payload: unknown): unknown {
+  const closed = closePage(reply, payload);
+  return typeof closed === 'string' ? closed.replaceAll('"readOnlyMode":false', '"readOnlyMode":true') : closed;
 }
 
 /** The board would send back what it was shown, and that is a summary. */
@@ -148,5 +175,10 @@ function boardError(error: Error & { statusCode?: number }, logger: Logger) {
   const status = error.statusCode ?? 500;
   if (status >= 500) logger.warn({ err: error }, 'dashboard request failed');
   const message = status >= 500 ? 'the queue could not be read' : error.message;
-  return { status: status as 500, body: { error: { key: 'ERRORS.INTERNAL_SERVER_ERROR' }, message } };
+  return { status: status as 500, body: problem('ERRORS.INTERNAL_SERVER_ERROR', message) };
+}
+
+/** As the board's page reads it. */
+function problem(key: string, message: string) {
+  return { error: { key }, message };
 }

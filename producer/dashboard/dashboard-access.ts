@@ -6,6 +6,8 @@ export interface AccessPolicy {
   readonly listenAddress: string;
   /** Opens the dashboard for reading and writing; '' or undefined for none. */
   readonly token: string | undefined;
+  /** Opens it for reading only; '' or undefined for none. */
+  readonly readToken?: string | undefined;
 }
 
 /** The parts of an HTTP request that the decision rests on; a header that was not sent is undefined. */
@@ -16,7 +18,7 @@ export interface AccessRequest extends RequestOrigin {
   readonly authorization: string | undefined;
 }
 
-export type AccessDecision = { readonly allowed: true } | AccessRefusal;
+export type AccessDecision = { readonly allowed: true; readonly mayWrite: boolean } | AccessRefusal;
 
 export interface AccessRefusal {
   readonly allowed: false;
@@ -25,13 +27,14 @@ export interface AccessRefusal {
 }
 
 /**
- * Who may do what on the dashboard: with a token set, whoever shows it may read and write; without one, whoever is on
- * this machine may read. Beyond loopback there is no dashboard without a token.
+ * Who may do what on the dashboard: whoever shows the token may read and write, whoever shows the one for reading may read;
+ * without either, whoever is on this machine may read. Beyond loopback there is no dashboard without a token.
  */
 export function decideAccess(policy: AccessPolicy, request: AccessRequest): AccessDecision {
   if (hasPathTrick(request.rawUrl)) return refuse(404, 'no such page');
-  if (policy.token) {
-    if (!showsToken(policy.token, request.authorization)) {
+  const mayWrite = showsToken(policy.token, request.authorization);
+  if (policy.token || policy.readToken) {
+    if (!mayWrite && !showsToken(policy.readToken, request.authorization)) {
       return refuse(401, 'the dashboard needs its token: Authorization: Bearer TOKEN, or TOKEN as the password');
     }
   } else if (!isLoopback(policy.listenAddress)) {
@@ -40,10 +43,12 @@ export function decideAccess(policy: AccessPolicy, request: AccessRequest): Acce
     // A proxy on this machine, or a foreign name that was made to resolve to it: not a local reader either way.
     return refuse(403, `without a token the dashboard answers to this machine's own name only: ${TOKEN_HINT}`);
   }
-  if (isRead(request.method)) return { allowed: true };
+  if (isRead(request.method)) return { allowed: true, mayWrite };
+  if (policy.token && !mayWrite)
+    return refuse(403, 'this token only shows: to change something, use that of --dashboard-token');
   if (!policy.token) return refuse(403, `without a token the dashboard only shows: to change something, ${TOKEN_HINT}`);
   if (isForeign(request)) return refuse(403, 'the request comes from another site');
-  return { allowed: true };
+  return { allowed: true, mayWrite };
 }
 
 const TOKEN_HINT = 'start with --dashboard-token TOKEN';
@@ -55,7 +60,8 @@ function hasPathTrick(rawUrl: string): boolean {
   return /%(?:2e|2f|5c|25|00)|\\|\/\/|\/\.\.?(?:\/|$)/i.test(path);
 }
 
-function showsToken(token: string, authorization: string | undefined): boolean {
+function showsToken(token: string | undefined, authorization: string | undefined): boolean {
+  if (!token) return false;
   const match = /^(bearer|basic) +(\S+)$/i.exec(authorization ?? '');
   if (!match?.[1] || match[2] === undefined) return false;
   return match[1].toLowerCase() === 'bearer' ? sameText(match[2], token) : sameText(basicPassword(match[2]), token);

@@ -1,10 +1,20 @@
+import { isRecord } from '../../shared/wire/record.ts';
+import { jobContent } from '../../shared/wire/signed-job.ts';
+
 /**
  * What the dashboard shows of a job's data: which requests it carries, their shapes and sizes, never what is in the
  * tensors. A field is shown when its name is on the list; of everything else only type and size are told. So a job that
  * somebody else put on the queue, or a field that is new, stays closed until it is added here.
  */
 export function summarizeJobData(data: unknown): unknown {
-  return summarize(data, '', 0);
+  const content = jobContent(data);
+  const isBundle = isRecord(content) && Array.isArray(content.items);
+  return summarize(isBundle ? withCount(content) : content, '', 0);
+}
+
+/** What it is about comes first: the items may be many. */
+function withCount({ model, items, ...rest }: Record<string, unknown>): object {
+  return { model, requests: Array.isArray(items) ? items.length : 0, ...rest, items };
 }
 
 const SHOWN_FIELDS = new Set([
@@ -25,6 +35,12 @@ const SHOWN_FIELDS = new Set([
   'shape',
   'byteLength',
   'offset',
+  'requests',
+  'succeeded',
+  'failed',
+  'dropped',
+  'refused',
+  'firstError',
 ]);
 const MAX_DEPTH = 6;
 const MAX_ITEMS = 64;

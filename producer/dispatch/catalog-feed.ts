@@ -1,9 +1,10 @@
 import type { Redis } from 'ioredis';
 import { DirectoryReader, type DirectorySnapshot } from '../../shared/directory/directory-reader.ts';
-import type { ModelDescription } from '../../shared/directory/model-description.ts';
 import { createStoredFiles } from '../../shared/directory/stored-files.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { modelField } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 import { QueueCatalog } from './queue-catalog.ts';
 
 const POLL_MS = 500;
@@ -12,7 +13,7 @@ const REMEMBER_MS = 30_000;
 
 type Descriptions = DirectorySnapshot['descriptions'];
 
-const NOTHING: DirectorySnapshot = { workers: [], descriptions: new Map() };
+const NOTHING: DirectorySnapshot = { workers: [], descriptions: new Map(), unloaded: new Set() };
 
 /** Keeps a catalog in step with the directory. Two small reads a poll while nothing changes. */
 export class CatalogFeed {
@@ -29,9 +30,9 @@ export class CatalogFeed {
   /** Those of `#latest`, and while lost models are remembered theirs too. */
   #descriptions = NOTHING.descriptions;
 
-  constructor(redis: Redis, link: RedisLink, logger: Logger) {
+  constructor(redis: Redis, link: RedisLink, logger: Logger, keys?: QueueKeys) {
     this.catalog = new QueueCatalog((description) => createStoredFiles(redis, description.files));
-    this.#reader = new DirectoryReader(redis, logger);
+    this.#reader = new DirectoryReader(redis, logger, keys);
     this.#link = link;
     this.#logger = logger;
   }
@@ -44,6 +45,14 @@ export class CatalogFeed {
     });
     this.#timer = setInterval(() => void this.refresh(), POLL_MS);
     this.#timer.unref();
+  }
+
+  /** Whether the last worker that had versions of the model has unloaded them, not long ago. */
+  wasUnloaded(model: string): boolean {
+    const { unloaded } = this.#latest;
+    if (unloaded.size === 0) return false;
+    const prefix = modelField(model, '');
+    return [...unloaded].some((field) => field.startsWith(prefix));
   }
 
   /** Calls back whenever the directory has been read, changed or not. */
@@ -78,29 +87,25 @@ export class CatalogFeed {
   /** @param snapshot undefined when nothing has changed; then only the end of remembering may be due */
   #update(snapshot: DirectorySnapshot | undefined): void {
     const now = performance.now();
-    if (snapshot && hasLost(this.#latest.descriptions, snapshot.descriptions))
-      this.#rememberUntilMs = now + REMEMBER_MS;
+    if (snapshot && hasLost(this.#latest.descriptions, snapshot)) this.#rememberUntilMs = now + REMEMBER_MS;
     const remembers = now < this.#rememberUntilMs;
     if (!snapshot && remembers === this.#remembers) return;
     this.#remembers = remembers;
     this.#latest = snapshot ?? this.#latest;
-    const { workers, descriptions } = this.#latest;
-    this.#descriptions = remembers ? new Map([...this.#descriptions, ...descriptions]) : descriptions;
+    const { workers, descriptions, unloaded } = this.#latest;
+    const known = [...this.#descriptions].filter(([, { name, version }]) => !unloaded.has(modelField(name, version)));
+    this.#descriptions = remembers ? new Map([...known, ...descriptions]) : descriptions;
     this.catalog.update({ workers, descriptions: this.#descriptions });
   }
 }
 
 /**
- * Whether a model version is gone. Its description stays for an hour after the last worker that served it, so it was
- * lost: somebody emptied Redis (FLUSHALL) while it ran.
+ * Whether a model version is gone that nobody has unloaded. Its description stays for days after the last worker that
+ * served it, so it was lost: somebody emptied Redis (FLUSHALL) while it ran.
  */
-function hasLost(before: Descriptions, after: Descriptions): boolean {
+function hasLost(before: Descriptions, { descriptions, unloaded }: DirectorySnapshot): boolean {
   if (before.size === 0) return false;
-  const left = new Set(Array.from(after.values(), versionKey));
-  for (const description of before.values()) if (!left.has(versionKey(description))) return true;
-  return false;
-}
-
-function versionKey({ name, version }: ModelDescription): string {
-  return `${name}/${version}`;
+  const fields = (of: Descriptions) => Array.from(of.values(), ({ name, version }) => modelField(name, version));
+  const left = new Set([...fields(descriptions), ...unloaded]);
+  return fields(before).some((field) => !left.has(field));
 }

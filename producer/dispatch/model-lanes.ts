@@ -4,6 +4,7 @@ import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { queueName } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 import type { BundleLimits } from './coalesce-policy.ts';
 import { ModelLane } from './model-lane.ts';
 import type { ModelQueues } from './model-queues.ts';
@@ -16,6 +17,7 @@ export interface ModelLanesOptions {
   readonly link: RedisLink;
   readonly queues: ModelQueues;
   readonly producer: string;
+  readonly keys: QueueKeys | undefined;
   readonly clock: Clock;
   readonly limits: Omit<BundleLimits, 'maxRows'>;
   /** A bundle did not get to Redis. */
@@ -83,9 +85,10 @@ export class ModelLanes {
   }
 
   #send(model: string, version: string, worker: string, requests: readonly PendingRequest[]): Promise<void> {
-    const { redis, link, queues, producer } = this.#options;
+    const { redis, link, queues, producer, keys } = this.#options;
     const bundle = (this.#bundles += 1).toString(36);
     for (const request of requests) request.bundle = bundle;
-    return sendBundle({ redis, link, queue: queues.of(model, version, worker), producer, model }, bundle, requests);
+    const queue = queues.of(model, version, worker);
+    return sendBundle({ redis, link, queue, producer, model, keys }, bundle, requests);
   }
 }

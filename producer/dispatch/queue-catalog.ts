@@ -7,6 +7,8 @@ import { createReadyModel } from '../../shared/model/create-ready-model.ts';
 import type { ModelFiles, ReadyModel } from '../../shared/model/ready-model.ts';
 import { sequenceIdleMs } from '../../shared/model/sequence-routing.ts';
 
+type KnownModels = Pick<DirectorySnapshot, 'workers' | 'descriptions'>;
+
 interface Version {
   readonly state: ModelState;
   /** Set when the version is described: it can be called, or could be when a worker was there. */
@@ -43,7 +45,7 @@ export class QueueCatalog implements ModelCatalog {
     this.#filesOf = filesOf;
   }
 
-  update(snapshot: DirectorySnapshot): void {
+  update(snapshot: KnownModels): void {
     const previous = this.#built;
     this.#built = new Map();
     const models = new Map<string, Model>();
@@ -200,7 +202,7 @@ interface Entry {
 }
 
 /** All versions by model name and version, the best state of each. */
-function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<string, Entry>> {
+function gather({ workers, descriptions }: KnownModels): Map<string, Map<string, Entry>> {
   const models = new Map<string, Map<string, Entry>>();
   const entriesOf = (name: string): Map<string, Entry> => {
     let entries = models.get(name);
@@ -220,7 +222,10 @@ function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<s
       if (known) known.announced ||= announced;
       if (known && rank(known.state) >= rank(state)) continue;
       const wasAnnounced = known?.announced ?? false;
-      const description = descriptions.get(hash);
+      const found = descriptions.get(hash);
+      // A record that names the description of another model is none of a worker of ours.
+      const isOwn = found?.name === state.name && found.version === state.version;
+      const description = isOwn ? found : undefined;
       entries.set(state.version ?? '', { state, announced: announced || wasAnnounced, hash, description });
     }
   }
@@ -236,7 +241,7 @@ function gather({ workers, descriptions }: DirectorySnapshot): Map<string, Map<s
   return models;
 }
 
-function versionsByName({ descriptions }: DirectorySnapshot): Map<string, string[]> {
+function versionsByName({ descriptions }: KnownModels): Map<string, string[]> {
   const versions = new Map<string, string[]>();
   for (const { name, version } of descriptions.values()) {
     const known = versions.get(name);

@@ -15,12 +15,16 @@ import {
   encodeControlEntry,
 } from '../../shared/wire/control.ts';
 import { CONTROL_KEY, controlLockKey, controlResultKey } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { openText, sealText } from '../../shared/wire/sealed.ts';
 import type { CatalogFeed } from './catalog-feed.ts';
 
 export interface QueueControlOptions {
   readonly redis: Redis;
   readonly link: RedisLink;
   readonly feed: CatalogFeed;
+  /** Signs what is asked and checks what came of it; undefined where that is not signed. */
+  readonly keys?: QueueKeys | undefined;
 }
 
 const LOOK_MS = 50;
@@ -59,7 +63,7 @@ export class QueueControl implements ModelControl {
   }
 
   async #ask(model: string, entry: ControlEntry, files: readonly Uint8Array[]): Promise<void> {
-    const { redis, link, feed } = this.#options;
+    const { redis, link, feed, keys } = this.#options;
     link.assertUsable();
     await feed.refresh();
     if (feed.catalog.controlledWorkers().length === 0) {
@@ -74,7 +78,7 @@ export class QueueControl implements ModelControl {
       const field = controlField(model, entry);
       const before = await redis.hget(CONTROL_KEY, field);
       if (entry.action === 'unload' && before === null && !feed.catalog.names().includes(model)) return;
-      await redis.hset(CONTROL_KEY, field, encodeControlEntry(entry));
+      await this.#write(field, entry);
       let failure: InferError | undefined;
       try {
         failure = failureOf(await this.#results(entry.id));
@@ -83,12 +87,14 @@ export class QueueControl implements ModelControl {
         failure = InferError.from(error);
       }
       if (!failure && entry.action !== 'wake') {
-        over = decoded(before);
+        over = this.#decode(field, before);
         return;
       }
       // Workers that join later do what was asked before, as those that could not change still do.
-      if (before === null) await redis.hdel(CONTROL_KEY, field);
-      else await redis.hset(CONTROL_KEY, field, before);
+      const last = this.#decode(field, before);
+      if (last) await this.#write(field, last);
+      else if (before === null || keys) await redis.hdel(CONTROL_KEY, field);
+      else await redis.hset(CONTROL_KEY, field, before); // another version of Millrace may know it
       if (failure) throw failure;
     } finally {
       if (over) await removeControlFiles(redis, over).catch(() => undefined); // they expire
@@ -96,9 +102,24 @@ export class QueueControl implements ModelControl {
     }
   }
 
+  async #write(field: string, entry: ControlEntry): Promise<void> {
+    const { redis, keys } = this.#options;
+    const turned: ControlEntry = keys && entry.action !== 'wake' ? { ...entry, turn: newId() } : entry;
+    await redis.hset(CONTROL_KEY, field, sealText(keys, 'control', field, encodeControlEntry(turned)));
+  }
+
+  /** Undefined where there is none, or one of another version of Millrace, or of a stranger. */
+  #decode(field: string, text: string | null): ControlEntry | undefined {
+    try {
+      return text === null ? undefined : decodeControlEntry(openText(this.#options.keys, 'control', field, text));
+    } catch {
+      return undefined; // its files expire
+    }
+  }
+
   /** Of all workers that were there when it was asked and have not left since. */
   async #results(id: string): Promise<WorkerResult[]> {
-    const { redis, link, feed } = this.#options;
+    const { redis, link, feed, keys } = this.#options;
     const asked = feed.catalog.controlledWorkers();
     const untilMs = performance.now() + TIMEOUT_MS;
     for (;;) {
@@ -106,7 +127,10 @@ export class QueueControl implements ModelControl {
       const there = new Set(feed.catalog.controlledWorkers());
       const missing = asked.filter((worker) => texts[worker] === undefined && there.has(worker));
       if (missing.length === 0) {
-        return Object.entries(texts).map(([worker, text]) => ({ worker, ...decodeControlResult(text) }));
+        return Object.entries(texts).map(([worker, text]) => {
+          const result = openText(keys, 'control-result', `${id} ${worker}`, text);
+          return { worker, ...decodeControlResult(result) };
+        });
       }
       link.assertUsable();
       if (performance.now() > untilMs) {
@@ -115,15 +139,6 @@ export class QueueControl implements ModelControl {
       }
       await sleep(LOOK_MS);
     }
-  }
-}
-
-/** Undefined where there is none, or one of another version of Millrace. */
-function decoded(text: string | null): ControlEntry | undefined {
-  try {
-    return text === null ? undefined : decodeControlEntry(text);
-  } catch {
-    return undefined; // its files expire
   }
 }
 

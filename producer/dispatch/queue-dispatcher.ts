@@ -14,7 +14,9 @@ import type { TrafficStore } from '../../shared/traffic/traffic-store.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { within } from '../../shared/runtime/within.ts';
 import { cancelKey, replyKey } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 import type { Reply } from '../../shared/wire/reply.ts';
 import { PoolMonitor } from '../pool/pool-monitor.ts';
 import type { JobPool } from '../service/jobs/job-queue.ts';
@@ -32,6 +34,7 @@ import { RedisTrafficStore } from './redis-traffic-store.ts';
 import { BLOCK_MS, ReplyListener } from './reply-listener.ts';
 import { SequenceHolders } from './sequence-holders.ts';
 import { SequenceLines } from './sequence-lines.ts';
+import { takeUnloadedRequests } from './unloaded-requests.ts';
 import { createUpkeep } from './upkeep.ts';
 import { VersionQueues } from './version-queues.ts';
 
@@ -55,6 +58,8 @@ export interface QueueDispatcherOptions {
   readonly maxDesiredWorkers?: number;
   /** Whether it is ready while no worker is there, as requests then wait for one. Default false. */
   readonly readyWithoutWorkers?: boolean;
+  /** Signs what it writes and checks what it reads; nothing is signed unless given. */
+  readonly keys?: QueueKeys | undefined;
 }
 
 /** What the producer's metrics and dashboard want beside the port. */
@@ -73,6 +78,8 @@ export interface QueueDispatcher extends Dispatcher {
 const MAX_BUNDLE_BYTES = 8 * 1024 * 1024;
 const MAX_ADDS_IN_FLIGHT = 4;
 const SILENCE_MS = 5000;
+/** Longest time to remove what this process alone uses in Redis, in ms. */
+const TIDY_MS = 1000;
 /** After a restart of Redis, answers that were written before are read first. */
 const RESEND_AFTER_MS = 1000;
 
@@ -95,9 +102,9 @@ export async function createQueueDispatcher(options: QueueDispatcherOptions): Pr
     await connectRedis(reader, options.connectTimeoutMs);
     const link = new RedisLink(redis, logger);
     await link.start();
-    const feed = new CatalogFeed(redis, link, logger);
+    const feed = new CatalogFeed(redis, link, logger, options.keys);
     await feed.start();
-    const traffic = new RedisTrafficStore(redis, link, logger);
+    const traffic = new RedisTrafficStore(redis, link, logger, options.keys);
     await traffic.start();
     const dispatcher = new RedisQueueDispatcher({ ...options, redis, reader, link, feed, traffic, producer });
     dispatcher.start();
@@ -137,27 +144,37 @@ class RedisQueueDispatcher implements QueueDispatcher {
   readonly #maxRequests: number;
   readonly #maxBytes: number;
   #sequence = 0;
+  #refusing = false;
   #closing = false;
 
   constructor(parts: Parts) {
-    const { redis, reader, link, producer, logger, feed } = parts;
+    const { redis, reader, link, producer, keys, logger, feed } = parts;
     this.#parts = parts;
     this.catalog = feed.catalog;
     this.traffic = parts.traffic;
-    this.control = new QueueControl({ redis, link, feed });
+    this.control = new QueueControl({ redis, link, feed, keys });
     this.#versionQueues = new VersionQueues(redis, link, feed.catalog, logger);
     this.#maxRequests = parts.maxRequestsInFlight ?? 10_000;
     this.#maxBytes = parts.maxBytesInFlight ?? 256 * 1024 * 1024;
     this.#queues = new ModelQueues(redis, logger);
     const { latencyGoalMs = 1000, maxDesiredWorkers = 100 } = parts;
-    this.monitor = new PoolMonitor({ redis, link, catalog: feed.catalog, latencyGoalMs, maxDesiredWorkers, logger });
-    this.pool = { redis, link, queues: this.#queues, versionQueues: this.#versionQueues };
+    this.monitor = new PoolMonitor({
+      redis,
+      link,
+      catalog: feed.catalog,
+      latencyGoalMs,
+      maxDesiredWorkers,
+      keys,
+      logger,
+    });
+    this.pool = { redis, link, keys, queues: this.#queues, versionQueues: this.#versionQueues };
     const { clock = systemClock, maxBundleRequests: maxRequests = 32, bundleWindowMs: windowMs = 2 } = parts;
     this.#lanes = new ModelLanes({
       redis,
       link,
       queues: this.#queues,
       producer,
+      keys,
       clock,
       limits: { maxRequests, maxBytes: MAX_BUNDLE_BYTES, windowMs, maxAddsInFlight: MAX_ADDS_IN_FLIGHT },
       onRefused: (requests, error) => {
@@ -171,6 +188,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       commands: redis,
       link,
       producer,
+      keys,
       logger,
       onReply: (reply) => {
         if ('response' in reply) this.#noteRun(reply.response);
@@ -197,6 +215,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
     this.monitor.start();
     feed.onRead(() => this.#sequences.follow());
     feed.onRead(createUpkeep(redis, logger));
+    feed.onRead(() => void this.#refuseUnloaded());
     link.onState((state) => {
       if (state.kind === 'down') this.#failUnqueued(link.fault() ?? 'the queue is not reachable');
       if (state.kind === 'up') this.#lanes.wake();
@@ -289,12 +308,12 @@ class RedisQueueDispatcher implements QueueDispatcher {
     this.#sequences.close();
     this.#lanes.close();
     await this.#listener.close();
+    // Redis may go away meanwhile, and then an answer comes when it is back. What is left has a TTL.
     if (link.state.kind === 'up') {
-      // Both have a TTL, so it is no harm when this fails.
-      await redis.unlink(replyKey(producer), cancelKey(producer)).catch(() => undefined);
+      await within(redis.unlink(replyKey(producer), cancelKey(producer)), TIDY_MS).catch(() => false);
     }
     link.close();
-    await this.#queues.close();
+    await within(this.#queues.close(), TIDY_MS);
     await closeRedis(redis);
   }
 
@@ -356,6 +375,32 @@ class RedisQueueDispatcher implements QueueDispatcher {
     } catch (error) {
       // They keep their deadlines.
       logger.warn({ error: String(error) }, 'lost requests not looked for');
+    }
+  }
+
+  /** Nobody has to wait for a model that was unloaded everywhere. */
+  async #refuseUnloaded(): Promise<void> {
+    const { producer, logger } = this.#parts;
+    if (this.#refusing || this.#pending.count === 0) return;
+    this.#refusing = true;
+    try {
+      const refusalOf = (model: string, version: string) => this.#unloadedError(model, version);
+      const refused = await takeUnloadedRequests(this.#pending.values(), this.#queues, producer, refusalOf);
+      for (const { request, error } of refused) this.#giveUp(request.sequence, error);
+    } catch (error) {
+      logger.debug({ error: String(error) }, 'requests for unloaded models not looked for'); // they keep their deadlines
+    } finally {
+      this.#refusing = false;
+    }
+  }
+
+  #unloadedError(model: string, version: string): InferError | undefined {
+    if (!this.#parts.feed.wasUnloaded(model) || this.catalog.wakeable(model)) return undefined;
+    try {
+      this.catalog.resolve(model, version);
+      return undefined;
+    } catch (error) {
+      return error instanceof NotServed && error.code === 'NOT_FOUND' ? error : undefined;
     }
   }
 

@@ -5,6 +5,8 @@ import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { decodeTrafficEntry, encodeTrafficEntry } from '../../shared/traffic/traffic-entry.ts';
 import type { TrafficEntry, TrafficStore } from '../../shared/traffic/traffic-store.ts';
 import { encodeModelName, TRAFFIC_KEY } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { openText, sealText } from '../../shared/wire/sealed.ts';
 
 const POLL_MS = 500;
 
@@ -26,12 +28,15 @@ export class RedisTrafficStore implements TrafficStore {
   readonly #redis: Redis;
   readonly #link: RedisLink;
   readonly #logger: Logger;
+  readonly #keys: QueueKeys | undefined;
   /** By encoded model name. */
   #known: ReadonlyMap<string, Known> = new Map();
   #timer: NodeJS.Timeout | undefined;
   #reading: Promise<void> | undefined;
 
-  constructor(redis: Redis, link: RedisLink, logger: Logger) {
+  /** @param keys with which entries are signed */
+  constructor(redis: Redis, link: RedisLink, logger: Logger, keys?: QueueKeys) {
+    this.#keys = keys;
     this.#redis = redis;
     this.#link = link;
     this.#logger = logger;
@@ -60,7 +65,7 @@ export class RedisTrafficStore implements TrafficStore {
 
   async set(model: string, entry: TrafficEntry): Promise<void> {
     const field = encodeModelName(model);
-    await this.#change((redis) => redis.hset(TRAFFIC_KEY, field, encodeTrafficEntry(entry)));
+    await this.#change((redis) => redis.hset(TRAFFIC_KEY, field, this.#encode(field, entry)));
   }
 
   async clear(model: string): Promise<void> {
@@ -70,11 +75,22 @@ export class RedisTrafficStore implements TrafficStore {
 
   async replace(model: string, before: TrafficEntry | undefined, entry: TrafficEntry): Promise<boolean> {
     const field = encodeModelName(model);
-    const expected = before === undefined ? '' : encodeTrafficEntry(before);
+    const expected = before === undefined ? '' : this.#textOf(field, before);
     const done = await this.#change((redis) =>
-      redis.eval(REPLACE, 1, TRAFFIC_KEY, field, expected, encodeTrafficEntry(entry)),
+      redis.eval(REPLACE, 1, TRAFFIC_KEY, field, expected, this.#encode(field, entry)),
     );
     return done === 1;
+  }
+
+  #encode(field: string, entry: TrafficEntry): string {
+    return sealText(this.#keys, 'traffic', field, encodeTrafficEntry(entry));
+  }
+
+  /** As it lies in Redis, where it may be signed with an older key. */
+  #textOf(field: string, entry: TrafficEntry): string {
+    const known = this.#known.get(field);
+    const isKnown = known?.entry && encodeTrafficEntry(known.entry) === encodeTrafficEntry(entry);
+    return isKnown ? known.text : this.#encode(field, entry);
   }
 
   async #change<T>(change: (redis: Redis) => Promise<T>): Promise<T> {
@@ -112,7 +128,7 @@ export class RedisTrafficStore implements TrafficStore {
     const known = this.#known.get(field);
     if (known?.text === text) return known;
     try {
-      return { text, entry: decodeTrafficEntry(text) };
+      return { text, entry: decodeTrafficEntry(openText(this.#keys, 'traffic', field, text)) };
     } catch (error) {
       this.#logger.warn({ model: field, error: String(error) }, 'traffic entry skipped');
       return { text, entry: undefined };

@@ -1,8 +1,11 @@
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../shared/runtime/logger.ts';
+import { dropRedis } from '../../shared/runtime/redis.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { within } from '../../shared/runtime/within.ts';
 import { replyKey } from '../../shared/wire/names.ts';
-import { decodeReplies, type Reply } from '../../shared/wire/reply.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { checkReplies, decodeReplies, type Reply } from '../../shared/wire/reply.ts';
 
 export interface ReplyListenerOptions {
   /** A connection of its own: a blocking read holds up everything behind it. */
@@ -11,6 +14,8 @@ export interface ReplyListenerOptions {
   readonly commands: Redis;
   readonly link: RedisLink;
   readonly producer: string;
+  /** Checks the signatures of answers; undefined where they have none. */
+  readonly keys: QueueKeys | undefined;
   readonly onReply: (reply: Reply) => void;
   readonly logger: Logger;
 }
@@ -21,6 +26,8 @@ const READ_COUNT = 16;
 const TRIM_INTERVAL_MS = 1000;
 const TRIM_AFTER_BYTES = 16 * 1024 * 1024;
 const RETRY_MS = 100;
+/** A connection on which nothing comes any more is cut after 2 s. */
+const CLOSE_MS = 3000;
 const FROM_START = '0-0';
 
 /** Reads the answers for this process from its stream and removes what it has read. */
@@ -54,8 +61,8 @@ export class ReplyListener {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#trimTimer);
-    this.#options.reader.disconnect();
-    await this.#loop;
+    dropRedis(this.#options.reader);
+    await within(this.#loop ?? Promise.resolve(), CLOSE_MS);
   }
 
   async #run(): Promise<void> {
@@ -90,8 +97,10 @@ export class ReplyListener {
     const frame = fields[1];
     if (!frame) return;
     this.#untrimmedBytes += frame.byteLength;
+    const { keys, producer } = this.#options;
     let replies: Reply[];
     try {
+      if (keys) checkReplies(keys, producer, fields);
       replies = decodeReplies(frame);
     } catch (error) {
       // Whoever waits for what was in it gets the deadline; the others must not suffer.

@@ -3,7 +3,9 @@ import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { encodeBundle, type Payload } from '../../shared/wire/job.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 import { JOB_NAME, jobId } from '../../shared/wire/queue-options.ts';
+import { signBundle } from '../../shared/wire/signed-job.ts';
 import type { PendingRequest } from './pending-requests.ts';
 
 export interface BundleTarget {
@@ -13,6 +15,8 @@ export interface BundleTarget {
   readonly queue: Queue;
   readonly producer: string;
   readonly model: string;
+  /** Signs the job; undefined where jobs are not signed. */
+  readonly keys: QueueKeys | undefined;
 }
 
 /** Tensors outlive the deadline by the time that recovery from a dead worker may take, in ms. */
@@ -31,15 +35,18 @@ export async function sendBundle(
   bundle: string,
   requests: readonly PendingRequest[],
 ): Promise<void> {
-  const { link, queue, producer, model } = target;
+  const { link, queue, producer, model, keys } = target;
+  // What is signed has an end, as its tensors have.
+  const lastMs = keys ? link.now() + MAX_TTL_MS : Infinity;
   const items = requests.map(({ sequence, request, call }) => ({
     sequence,
     callId: call.id,
     request,
     priority: call.priority,
-    deadlineMs: link.toRedis(call.deadlineMs),
+    deadlineMs: call.deadlineMs === Infinity ? lastMs : link.toRedis(call.deadlineMs),
   }));
-  const { data, payloads } = encodeBundle(producer, bundle, model, items);
+  const encoded = encodeBundle(producer, bundle, model, items);
+  const { data, payloads } = keys ? signBundle(encoded, producer, bundle, queue.name, keys) : encoded;
   try {
     await Promise.all([
       writePayloads(target.redis, payloads, payloadTtlMs(requests)),

@@ -1,6 +1,7 @@
 import type { Redis } from 'ioredis';
 import { QUEUE_PREFIX } from '../../shared/wire/names.ts';
 import { isCount, isRecord } from '../../shared/wire/record.ts';
+import { jobContent } from '../../shared/wire/signed-job.ts';
 
 /** A queue that any worker with the model takes from. */
 export interface ReadQueue {
@@ -143,7 +144,7 @@ async function readDatas(redis: Redis, counts: readonly Counts[]): Promise<Map<s
 export function rowsOfJob(data: string, batched: boolean, nowMs: number): JobRows {
   let wire: unknown;
   try {
-    wire = JSON.parse(data);
+    wire = jobContent(JSON.parse(data));
   } catch {
     return FOREIGN;
   }

@@ -13,6 +13,8 @@ import {
   SPEEDS_KEY,
   VERSION_QUEUES_KEY,
 } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { sealText } from '../../shared/wire/sealed.ts';
 import type { QueueCatalog } from '../dispatch/queue-catalog.ts';
 import { type Backlog, readBacklogs, type ReadQueue } from './backlog-reader.ts';
 import { removeExpired } from './remove-expired.ts';
@@ -25,6 +27,8 @@ export interface PoolMonitorOptions {
   readonly catalog: QueueCatalog;
   readonly latencyGoalMs: number;
   readonly maxDesiredWorkers: number;
+  /** Signs what workers are asked; undefined where that is not signed. */
+  readonly keys?: QueueKeys | undefined;
   readonly logger: Logger;
 }
 
@@ -104,11 +108,11 @@ export class PoolMonitor implements Pool {
   }
 
   async drain(name: string): Promise<{ readonly id: string; readonly name: string }> {
-    const { redis, link, catalog } = this.#options;
+    const { redis, link, catalog, keys } = this.#options;
     link.assertUsable();
     const worker = findWorker(catalog.workers(), name);
     try {
-      await redis.set(drainKey(worker.id), '1', 'PX', DRAIN_TTL_MS);
+      await redis.set(drainKey(worker.id), sealText(keys, 'drain', worker.id, '1'), 'PX', DRAIN_TTL_MS);
     } catch (cause) {
       throw new InferError('UNAVAILABLE', 'the worker could not be asked to drain', { cause });
     }

@@ -1,5 +1,5 @@
 import type { AnnouncedModel, WorkerDevice, WorkerRecord } from '../../shared/directory/worker-record.ts';
-import type { WorkerPulse } from '../../shared/directory/worker-pulse.ts';
+import type { GpuPulse, WorkerPulse } from '../../shared/directory/worker-pulse.ts';
 
 /** A model version at one worker. */
 export interface WorkerModelView {
@@ -14,6 +14,17 @@ export interface WorkerModelView {
   readonly rows_in_hand: number;
 }
 
+/** A GPU that models of a worker run on; null for what nothing tells. */
+export interface GpuView extends WorkerDevice {
+  readonly kind: 'gpu';
+  readonly index: number;
+  readonly uuid: string | null;
+  /** Of the device, whoever uses it. */
+  readonly memory_total_bytes: number | null;
+  readonly memory_used_bytes: number | null;
+  readonly utilization: number | null;
+}
+
 export interface WorkerView {
   readonly id: string;
   /** Host and process. */
@@ -24,7 +35,7 @@ export interface WorkerView {
   /** Why it is not ready. */
   readonly reason: string;
   readonly started: string | null;
-  readonly devices: readonly WorkerDevice[];
+  readonly devices: readonly (WorkerDevice | GpuView)[];
   readonly requests_in_hand: number;
   /** Part of its time that it works, from 0 to 1. */
   readonly load: number;
@@ -87,12 +98,25 @@ export function viewWorker(record: WorkerRecord, pulse: WorkerPulse | undefined)
     state: draining ? 'draining' : isReady ? 'ready' : 'not_ready',
     reason: draining || isReady ? '' : notReadyReason(broken),
     started: startedMs === undefined ? null : isoTime(startedMs),
-    devices,
+    devices: [...devices, ...(pulse?.gpus ?? []).map(viewGpu)],
     requests_in_hand: pulse?.requestsInHand ?? 0,
     load: Math.min(1, rounded(pulses.reduce((sum, { load }) => sum + load, 0))),
     loop_delay_ms: pulse?.loopDelayMs ?? null,
     last_job: lastMs === -Infinity ? null : isoTime(lastMs),
     models: models.map((model) => viewModelOf(model, pulse)),
+  };
+}
+
+function viewGpu({ index, name, uuid, totalBytes, usedBytes, utilization }: GpuPulse): GpuView {
+  return {
+    kind: 'gpu',
+    name,
+    count: 1,
+    index,
+    uuid: uuid ?? null,
+    memory_total_bytes: totalBytes ?? null,
+    memory_used_bytes: usedBytes ?? null,
+    utilization: utilization ?? null,
   };
 }
 

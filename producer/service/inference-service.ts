@@ -4,7 +4,7 @@ import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Admission } from './admission.ts';
 import type { ResponseStore } from './cache/response-store.ts';
 import { withResponseCache } from './cache/with-response-cache.ts';
-import type { Amounts, SharedLimits } from './limits/limits.ts';
+import type { Gate } from './limits/gate.ts';
 import { withLimits } from './limits/with-limits.ts';
 import type { Pace } from './pace.ts';
 import type { Tenants } from './tenants/tenants.ts';
@@ -18,8 +18,7 @@ export interface ServiceParts {
   readonly admission: Admission;
   readonly pace: Pace;
   /** What all who share the counts have in hand, and how much of it there may be. */
-  readonly limits: SharedLimits;
-  readonly poolLimits: Amounts;
+  readonly gate: Gate;
   /** Undefined where requests need no key. */
   readonly tenants: Tenants | undefined;
   readonly traffic: Traffic;
@@ -39,11 +38,11 @@ export function createJobRunner(parts: Pick<ServiceParts, 'dispatcher' | 'traffi
 
 /** Everything around one call, outermost first: this is the one place that lists it. */
 export function createService(parts: ServiceParts): InferFn {
-  const { dispatcher, admission, pace, limits, poolLimits, tenants, traffic, responseStore } = parts;
+  const { dispatcher, admission, pace, gate, tenants, traffic, responseStore } = parts;
   const { clock = systemClock } = parts;
   const dispatch: InferFn = (request, call) => dispatcher.infer(request, call);
   const { catalog } = dispatcher;
-  const limited = withLimits({ limits, pool: poolLimits, catalog, tenants, pace }, traffic.wrap(withCache(dispatch)));
+  const limited = withLimits(gate, traffic.wrap(withCache(dispatch)));
   const admitted = withAdmission(admission, pace, withDeadline(clock, limited));
   return tenants ? withTenant(tenants, admitted) : admitted;
 

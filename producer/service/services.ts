@@ -10,6 +10,7 @@ import type { JobStore } from './jobs/job-store.ts';
 import { Jobs } from './jobs/jobs.ts';
 import { MemoryJobStore } from './jobs/memory-job-store.ts';
 import { type Amounts, NO_LIMITS, type SharedLimits } from './limits/limits.ts';
+import { admitJobs, createGate } from './limits/gate.ts';
 import { MemoryLimits } from './limits/memory-limits.ts';
 import { DEFAULT_LOG_VALUES, LogSettings } from './log-settings.ts';
 import { Pace } from './pace.ts';
@@ -118,14 +119,16 @@ export function createServices(options: ServicesOptions): Services {
   const shadowInfer = withDeadline(clock, (request, call) => dispatcher.infer(request, call));
   const traffic = new Traffic({ store: trafficStore, catalog, shadowInfer, clock, logger });
   const poolLimits = settings.poolLimits ?? NO_LIMITS;
-  const parts = { dispatcher, admission, pace, limits, poolLimits, tenants, traffic, responseStore, clock };
+  const gate = createGate({ limits, pool: poolLimits, catalog, tenants, pace });
+  const parts = { dispatcher, admission, pace, gate, tenants, traffic, responseStore, clock };
   const jobStore =
     options.jobStore ??
     new MemoryJobStore({
       infer: createJobRunner(parts),
       clock,
       maxOpen: settings.maxOpenJobs,
-      shareOf: tenants && ((name, maxOpen) => tenants.shareOf(name, maxOpen)),
+      shareOf: tenants && ((name, maxOpen) => tenants.jobsOf(name, maxOpen)),
+      bytesOf: tenants && ((name) => tenants.jobBytesOf(name)),
       maxBytes: settings.maxBytesInFlight,
     });
   return {
@@ -133,7 +136,14 @@ export function createServices(options: ServicesOptions): Services {
     control: dispatcher.control,
     wake: (model) => withinMs(dispatcher.wake(model), settings.requestTimeoutMs, clock),
     infer: createService(parts),
-    jobs: new Jobs({ store: jobStore, catalog, traffic, webhooks: new WebhookPolicy(options.webhooks), clock }),
+    jobs: new Jobs({
+      store: jobStore,
+      catalog,
+      traffic,
+      admit: admitJobs(gate, tenants),
+      webhooks: new WebhookPolicy(options.webhooks),
+      clock,
+    }),
     traffic,
     trafficControl: createTrafficControl(traffic, trafficStore, catalog),
     ready: () => dispatcher.ready(),

@@ -9,6 +9,7 @@ import {
   MAX_CONTROL_FILES,
 } from '../wire/control.ts';
 import { CONTROL_KEY, controlFileKey } from '../wire/names.ts';
+import { openText } from '../wire/sealed.ts';
 import { sha256 } from './model-description.ts';
 
 /** What Redis takes in one key. */
@@ -48,7 +49,7 @@ export class ControlFileLease {
 
   #keysOf(text: string): string[][] {
     try {
-      return keysOf(decodeControlEntry(text));
+      return keysOf(decodeControlEntry(openText(undefined, 'control', '', text)));
     } catch (error) {
       this.#logger.debug({ error: String(error) }, 'control entry skipped');
       return [];

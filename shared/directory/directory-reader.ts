@@ -1,6 +1,8 @@
 import type { Redis } from 'ioredis';
 import type { Logger } from '../runtime/logger.ts';
-import { isSha256, modelKey, MODELS_KEY, workerKey, WORKERS_KEY } from '../wire/names.ts';
+import { isSha256, modelKey, MODELS_KEY, readUnloadedMark, workerKey, WORKERS_KEY } from '../wire/names.ts';
+import type { QueueKeys } from '../wire/queue-keys.ts';
+import { openText } from '../wire/sealed.ts';
 import { decodeDescription, type ModelDescription, sha256 } from './model-description.ts';
 import { decodeWorkerRecord, type WorkerRecord } from './worker-record.ts';
 
@@ -10,6 +12,8 @@ export interface DirectorySnapshot {
   readonly workers: readonly WorkerRecord[];
   /** Descriptions of the models that these workers serve, or served not long ago, by their hash. */
   readonly descriptions: ReadonlyMap<string, ModelDescription>;
+  /** The fields of model versions (names.ts) that the last worker which had them has unloaded. */
+  readonly unloaded: ReadonlySet<string>;
 }
 
 const MAX_WORKERS = 10_000;
@@ -18,14 +22,17 @@ const MAX_WORKERS = 10_000;
 export class DirectoryReader {
   readonly #redis: Redis;
   readonly #logger: Logger;
+  readonly #keys: QueueKeys | undefined;
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
   #workers: readonly WorkerRecord[] = [];
   #workerTexts: readonly string[] = [];
   #knownText = '';
 
-  constructor(redis: Redis, logger: Logger) {
+  /** @param keys with which descriptions of models are signed */
+  constructor(redis: Redis, logger: Logger, keys?: QueueKeys) {
     this.#redis = redis;
     this.#logger = logger;
+    this.#keys = keys;
   }
 
   /** The snapshot, the same object parts as before where nothing changed; undefined when nothing changed at all. */
@@ -48,7 +55,9 @@ export class DirectoryReader {
     this.#workerTexts = texts;
     // A description that is missing now may come with the worker's next heartbeat, so look again then.
     this.#knownText = complete ? knownText : '';
-    return { workers: this.#workers, descriptions: this.#descriptions };
+    const marked = Object.entries(known).filter(([, text]) => readUnloadedMark(text) !== undefined);
+    const unloaded = new Set(marked.map(([field]) => field));
+    return { workers: this.#workers, descriptions: this.#descriptions, unloaded };
   }
 
   #parseWorkers(texts: readonly string[]): WorkerRecord[] {
@@ -92,7 +101,7 @@ export class DirectoryReader {
     if (text === null) return undefined;
     try {
       if (sha256(text) !== hash) throw new Error('the text does not have the hash that is its name');
-      return decodeDescription(text);
+      return decodeDescription(openText(this.#keys, 'description', '', text));
     } catch (error) {
       this.#logger.warn({ error: String(error) }, 'model description skipped');
       return undefined;

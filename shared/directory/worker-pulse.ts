@@ -12,6 +12,20 @@ export interface ModelPulse {
   readonly lastJobMs: number | undefined;
 }
 
+/** A GPU that models of the worker run on; what nothing tells is undefined. */
+export interface GpuPulse {
+  /** As the worker's models count, from 0. */
+  readonly index: number;
+  readonly uuid: string | undefined;
+  /** As nvidia-smi calls it; '' where that is not there. */
+  readonly name: string;
+  /** Of the device, whoever uses it. */
+  readonly totalBytes: number | undefined;
+  readonly usedBytes: number | undefined;
+  /** Part of the last second in which anything ran on it, from 0 to 1. */
+  readonly utilization: number | undefined;
+}
+
 /**
  * The figures of a worker that change all the time, apart from its record: producers read that twice a second and parse it
  * only when it has changed.
@@ -22,12 +36,17 @@ export interface WorkerPulse {
   readonly loopDelayMs: number;
   /** By name. */
   readonly models: ReadonlyMap<string, ModelPulse>;
+  /** Absent where no model runs on one. */
+  readonly gpus?: readonly GpuPulse[];
 }
 
 export const PULSE_MS = 1000;
 
 const PULSE_VERSION = 1;
 const MAX_MODELS = 10_000;
+const MAX_GPUS = 64;
+/** Of what a worker calls a device. */
+const MAX_NAME_LENGTH = 200;
 
 export function encodeWorkerPulse({ models, ...pulse }: WorkerPulse): string {
   return JSON.stringify({ v: PULSE_VERSION, ...pulse, models: [...models] });
@@ -43,7 +62,22 @@ export function decodeWorkerPulse(text: string): WorkerPulse | undefined {
     requestsInHand,
     loopDelayMs,
     models: new Map((models as unknown[]).flatMap(readModel)),
+    ...(Array.isArray(wire.gpus) && { gpus: (wire.gpus as unknown[]).slice(0, MAX_GPUS).flatMap(readGpu) }),
   };
+}
+
+function readGpu(wire: unknown): GpuPulse[] {
+  if (!isRecord(wire) || !isCount(wire.index) || typeof wire.name !== 'string') return [];
+  const { index, name, uuid, totalBytes, usedBytes, utilization } = wire;
+  const gpu = {
+    index,
+    name: name.slice(0, MAX_NAME_LENGTH),
+    uuid: typeof uuid === 'string' ? uuid.slice(0, MAX_NAME_LENGTH) : undefined,
+    totalBytes: isAmount(totalBytes) ? totalBytes : undefined,
+    usedBytes: isAmount(usedBytes) ? usedBytes : undefined,
+    utilization: isAmount(utilization) ? Math.min(1, utilization) : undefined,
+  };
+  return [gpu];
 }
 
 function readModel(wire: unknown): [string, ModelPulse][] {

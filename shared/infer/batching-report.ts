@@ -32,6 +32,8 @@ export interface BatchingReport {
   readonly goalMs: number | undefined;
   /** Why they are what they are; '' where the config says so. */
   readonly reason: string;
+  /** The rows that a run may have, ascending: it is filled up to one of them. Absent where any may be. */
+  readonly sizes?: readonly number[];
   /** As measured at load, ascending in rows; empty where nothing was measured. */
   readonly curve: readonly CurvePoint[];
   /** Undefined where it was not measured. */
@@ -45,7 +47,9 @@ export function readBatchingReport(wire: unknown): BatchingReport | undefined {
   if (typeof merges !== 'boolean' || typeof auto !== 'boolean') return undefined;
   if (!isAmount(maxRows) || !isAmount(delayMs) || (goalMs !== undefined && !isAmount(goalMs))) return undefined;
   const curve = wire.curve.filter(isPoint).map(({ rows, ms }) => ({ rows, ms }));
-  return { merges, maxRows, delayMs, auto, goalMs, reason, curve, company: readDifference(wire.company) };
+  const sizes = Array.isArray(wire.sizes) ? wire.sizes.filter(isAmount) : [];
+  const company = readDifference(wire.company);
+  return { merges, maxRows, delayMs, auto, goalMs, reason, ...(sizes.length > 0 && { sizes }), curve, company };
 }
 
 function readDifference(wire: unknown): CompanyDifference | undefined {

@@ -36,6 +36,8 @@ export class ModelStats {
   loadSeconds = 0;
   /** What its scheduler makes of its requests; undefined where that is nothing to speak of. */
   batching: BatchingReport | undefined;
+  /** Most rows of a run for the shape that is bounded most, since larger ones found no memory; undefined where none did. */
+  memoryRows: number | undefined;
   #config: ModelConfig | undefined;
   #tags: Readonly<Record<string, string>> = {};
   #firstResponse = new LatencyHistogram(DEFAULT_BOUNDS_MS);

@@ -9,10 +9,13 @@ import {
   JOBS_OPEN_KEY,
   jobRecordKey,
   jobResultKey,
+  jobsBytesKeyOf,
   jobsOpenKeyOf,
   WEBHOOKS_KEY,
 } from '../wire/names.ts';
+import type { QueueKeys } from '../wire/queue-keys.ts';
 import { isJobState, isOver, type JobState, type WebhookProgress } from './job.ts';
+import { signedEnd } from './signed-record.ts';
 
 /*
  * The steps of a job's life in Redis, each atomic, and each harmless when it is sent twice. All keys live in one slot.
@@ -40,15 +43,18 @@ end
 local function tensors(payload)
   return string.gmatch(payload or '', '%S+')
 end
+local function free(bytes, of)
+  if of and redis.call('DECRBY', of, bytes) <= 0 then redis.call('UNLINK', of) end
+end
 local function isover(state)
   return state ~= 'queued' and state ~= 'running'
 end
 `;
 
 /**
- * KEYS record, list, expiry, open, idempotency key (or the record again), open ones of its tenant (or the record again).
- * ARGV id, fingerprint ('' for no key), most open jobs, now, deadline, ms to live, most of the tenant ('' for no tenant),
- * then the fields of the record.
+ * KEYS record, list, expiry, open, idempotency key (or the record again), open ones of its tenant and the bytes of those (or
+ * the record again). ARGV id, fingerprint ('' for no key), most open jobs, now, deadline, ms to live, most of the tenant (''
+ * for no tenant), most bytes of those ('' for any number), bytes of this one, then the fields of the record.
  */
 const SUBMIT = new RedisScript(`${SHARED}
 local id, fingerprint, now, ttl = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[6])
@@ -62,8 +68,13 @@ if open >= tonumber(ARGV[3]) then return {'full', open} end
 if ARGV[7] ~= '' then
   local own = redis.call('ZCOUNT', KEYS[6], now, '+inf')
   if own >= tonumber(ARGV[7]) then return {'share', own} end
+  if ARGV[8] ~= '' then
+    local used = own == 0 and 0 or tonumber(redis.call('GET', KEYS[7]) or 0)
+    if used + tonumber(ARGV[9]) > tonumber(ARGV[8]) then return {'bytes', used} end
+  end
+  if own == 0 then redis.call('UNLINK', KEYS[7]) end
 end
-redis.call('HSET', KEYS[1], 'state', 'queued', 'runs', 0, unpack(ARGV, 8))
+redis.call('HSET', KEYS[1], 'state', 'queued', 'runs', 0, unpack(ARGV, 10))
 redis.call('PEXPIRE', KEYS[1], ttl)
 local gone = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, 1000)
 if #gone > 0 then
@@ -79,7 +90,9 @@ if ARGV[7] ~= '' then
   redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', '(' .. ARGV[4])
   redis.call('ZADD', KEYS[6], ARGV[5], id)
   live(KEYS[6], ttl)
-  redis.call('HSET', KEYS[1], 'open', KEYS[6])
+  redis.call('INCRBY', KEYS[7], ARGV[9])
+  live(KEYS[7], ttl)
+  redis.call('HSET', KEYS[1], 'open', KEYS[6], 'bytes', ARGV[9], 'bytes-of', KEYS[7])
 end
 if fingerprint ~= '' then
   redis.call('HSET', KEYS[1], 'key', KEYS[5])
@@ -117,13 +130,13 @@ return 1`);
 
 /**
  * KEYS record, result, list, expiry, open, webhooks. ARGV id, state, now, code, message, frame ('' for none), token of the
- * end. 1 when this was the first answer, also when it is sent again. The tensors go with it, as whoever still takes the job
+ * end, and where ends are signed the fields of the signature. 1 when this was the first answer, also when it is sent again. The tensors go with it, as whoever still takes the job
  * drops it. A webhook is left for the producers in the same step, with all that it will say, so
  * that there is no end of a job without it, and it may outlive the record.
  */
 const FINISH = new RedisScript(`${SHARED}
 local id, now = ARGV[1], tonumber(ARGV[3])
-local was = redis.call('HMGET', KEYS[1], 'state', 'keep', 'key', 'payload', 'open', 'end')
+local was = redis.call('HMGET', KEYS[1], 'state', 'keep', 'key', 'payload', 'open', 'end', 'bytes', 'bytes-of')
 if not was[1] then return 0 end
 if isover(was[1]) then return was[6] == ARGV[7] and 1 or 0 end
 local keep = tonumber(was[2])
@@ -137,6 +150,7 @@ if ARGV[4] ~= '' then
 else
   redis.call('HDEL', KEYS[1], 'code', 'message')
 end
+if ARGV[8] then redis.call('HSET', KEYS[1], unpack(ARGV, 8)) end
 if ARGV[6] ~= '' then redis.call('SET', KEYS[2], ARGV[6], 'PX', keep) end
 redis.call('PEXPIRE', KEYS[1], keep)
 if was[3] then redis.call('PEXPIRE', was[3], keep) end
@@ -145,6 +159,7 @@ live(KEYS[3], keep)
 live(KEYS[4], keep)
 redis.call('ZREM', KEYS[5], id)
 if was[5] then redis.call('ZREM', was[5], id) end
+free(was[7], was[8])
 if redis.call('HEXISTS', KEYS[1], 'webhook') == 1 then
   redis.call('HSET', KEYS[6], id, cjson.encode(redis.call('HGETALL', KEYS[1])))
   redis.call('PEXPIRE', KEYS[6], ${WEBHOOKS_TTL_MS})
@@ -164,7 +179,7 @@ return 1`);
  * all, whoever brought it there, and is left alone. One that got there without its tensors could not run.
  */
 const WITHDRAW = new RedisScript(`${SHARED}
-local was = redis.call('HMGET', KEYS[1], 'state', 'runs', 'key', 'payload', 'open')
+local was = redis.call('HMGET', KEYS[1], 'state', 'runs', 'key', 'payload', 'open', 'bytes', 'bytes-of')
 if not was[1] then return 1 end
 if was[1] ~= 'queued' or was[2] ~= '0' then return 0 end
 local whole = redis.call('EXISTS', KEYS[5]) == 1
@@ -175,6 +190,7 @@ if was[3] and redis.call('HGET', was[3], 'id') == ARGV[1] then redis.call('DEL',
 redis.call('DEL', KEYS[1])
 for k = 2, 4 do redis.call('ZREM', KEYS[k], ARGV[1]) end
 if was[5] then redis.call('ZREM', was[5], ARGV[1]) end
+free(was[6], was[7])
 return 1`);
 
 export interface SubmittedJob {
@@ -186,7 +202,16 @@ export interface SubmittedJob {
   /** The Redis key of the idempotency key, and what its body must equal. */
   readonly idempotency: { readonly key: string; readonly fingerprint: string } | undefined;
   /** Whose job it is, and how many that one may have open; undefined where requests need no key. */
-  readonly tenant: { readonly name: string; readonly maxOpen: number } | undefined;
+  readonly tenant:
+    | {
+        readonly name: string;
+        readonly maxOpen: number;
+        /** Of the tensors of all of them; 0 for any number. */
+        readonly maxBytes: number;
+      }
+    | undefined;
+  /** Bytes of its tensors. */
+  readonly bytes: number;
   readonly fields: Readonly<Record<string, string | number>>;
 }
 
@@ -195,19 +220,24 @@ export type Submitted =
   | { readonly kind: 'known'; readonly id: string; readonly fingerprint: string }
   | { readonly kind: 'full'; readonly open: number }
   /** The tenant has its share. */
-  | { readonly kind: 'share'; readonly open: number };
+  | { readonly kind: 'share'; readonly open: number }
+  /** The jobs of the tenant have so many bytes already that it would be too many. */
+  | { readonly kind: 'bytes'; readonly open: number };
 
 export async function submitJob(redis: Redis, job: SubmittedJob, maxOpen: number): Promise<Submitted> {
-  const { id, nowMs, deadlineMs, ttlMs, idempotency, tenant, fields } = job;
+  const { id, nowMs, deadlineMs, ttlMs, idempotency, tenant, bytes, fields } = job;
   const record = jobRecordKey(id);
   const openOfTenant = tenant ? jobsOpenKeyOf(tenant.name) : record;
-  const keys = [record, JOBS_KEY, JOBS_EXPIRY_KEY, JOBS_OPEN_KEY, idempotency?.key ?? record, openOfTenant];
+  const bytesOfTenant = tenant ? jobsBytesKeyOf(tenant.name) : record;
+  const ofTenant = [openOfTenant, bytesOfTenant];
+  const keys = [record, JOBS_KEY, JOBS_EXPIRY_KEY, JOBS_OPEN_KEY, idempotency?.key ?? record, ...ofTenant];
   const times = [ms(nowMs), ms(deadlineMs), ms(ttlMs)];
   const values = [id, idempotency?.fingerprint ?? '', maxOpen, ...times, tenant?.maxOpen ?? ''];
+  values.push(tenant?.maxBytes || '', bytes);
   const answer = await SUBMIT.run(redis, keys, [...values, ...Object.entries(fields).flat()]);
   const [kind, first, second] = Array.isArray(answer) ? (answer as unknown[]) : [];
   if (kind === 'known') return { kind, id: String(first), fingerprint: String(second) };
-  return kind === 'full' || kind === 'share' ? { kind, open: Number(first) } : { kind: 'created' };
+  return kind === 'full' || kind === 'share' || kind === 'bytes' ? { kind, open: Number(first) } : { kind: 'created' };
 }
 
 /** What became of the wish to run a job: the token of the run, or why it must not run. */
@@ -233,10 +263,17 @@ export interface JobEnd {
 }
 
 /** Whether this was the first answer, which is the only one that counts. */
-export async function finishJob(redis: Redis, id: string, nowMs: number, end: JobEnd): Promise<boolean> {
+export async function finishJob(
+  redis: Redis,
+  id: string,
+  nowMs: number,
+  end: JobEnd,
+  queueKeys?: QueueKeys,
+): Promise<boolean> {
   const keys = [jobRecordKey(id), jobResultKey(id), JOBS_KEY, JOBS_EXPIRY_KEY, JOBS_OPEN_KEY, WEBHOOKS_KEY];
   const { state, error, frame = '' } = end;
   const values = [id, state, ms(nowMs), error?.code ?? '', error?.message ?? '', frame, createToken()];
+  if (queueKeys) values.push(...Object.entries(signedEnd(queueKeys, id, end)).flat());
   return (await FINISH.run(redis, keys, values)) === 1;
 }
 

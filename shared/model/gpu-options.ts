@@ -1,11 +1,14 @@
 import { type ModelConfig, ModelInstanceGroup_Kind as Kind } from '../proto/generated/model_config_pb.ts';
 import { nearestName } from '../nearest-name.ts';
 import type { Devices } from './devices.ts';
+import { findTensorRtProblems, tensorRtOptionsOf } from './tensorrt-options.ts';
 
 /** How the sessions of a model on GPUs are to be opened. */
 export interface GpuOptions {
   /** Options of the CUDA provider by ONNX Runtime's names and in its words; what is not here is its default. */
   readonly provider: Readonly<Record<string, string>>;
+  /** Options of the TensorRT provider likewise, which then takes what it can before CUDA does; absent without it. */
+  readonly tensorRt?: Readonly<Record<string, string>>;
   /** Whether a node that would run on the CPU fails the load. */
   readonly only: boolean;
   /** By the number of a GPU: how many sessions are opened on it. */
@@ -33,6 +36,8 @@ const GRAPH = 'enable_cuda_graph';
 const ONLY = 'gpu_only';
 const PROVIDER_KEYS = [MEMORY, GRAPH, ...Object.keys(WORDS)];
 const ACCELERATOR = 'optimization.execution_accelerators.gpu_execution_accelerator';
+const CUDA = 'cuda';
+const TENSORRT = 'tensorrt';
 const MAX_BYTES = 2n ** 63n;
 
 /** For a normalised config without problems; undefined for a model that has no instance on a GPU. */
@@ -47,7 +52,9 @@ export function gpuOptionsOf(config: ModelConfig): GpuOptions | undefined {
     const known = WORDS[key]?.get(value) ?? (key === MEMORY ? value : undefined);
     if (known !== undefined && value !== '') provider[key] = known;
   }
-  return { provider, only: SWITCH.get(config.parameters[ONLY]?.stringValue ?? '0') === '1', instances };
+  const only = SWITCH.get(config.parameters[ONLY]?.stringValue ?? '0') === '1';
+  const tensorRt = acceleratorsOf(config).find(({ name }) => name === TENSORRT);
+  return { provider, ...(tensorRt && { tensorRt: tensorRtOptionsOf(tensorRt.parameters) }), only, instances };
 }
 
 /** What is wrong with `gpu_only`, which is ours, wherever the model runs: it must not run on the CPU without a word. */
@@ -68,7 +75,8 @@ export function findGpuOptionProblems(config: ModelConfig): string[] {
     if (value !== undefined) problems.push(...problemsOf(`parameter "${key}"`, key, value));
   }
   for (const { name, parameters } of acceleratorsOf(config)) {
-    if (name !== 'cuda') problems.push(`${ACCELERATOR} "${name}" is not supported: ${whyNot(name)}`);
+    if (name === TENSORRT) problems.push(...findTensorRtProblems(`${ACCELERATOR} "${name}"`, parameters));
+    else if (name !== CUDA) problems.push(`${ACCELERATOR} "${name}" is not supported: set "${CUDA}" or "${TENSORRT}"`);
     else {
       for (const [key, value] of Object.entries(parameters)) {
         const where = `${ACCELERATOR} "cuda": parameter "${key}"`;
@@ -86,8 +94,8 @@ function settingsOf(config: ModelConfig): Map<string, string> {
     const value = config.parameters[key]?.stringValue;
     if (value !== undefined) settings.set(key, value);
   }
-  for (const { parameters } of acceleratorsOf(config)) {
-    for (const [key, value] of Object.entries(parameters)) settings.set(key, value);
+  for (const { name, parameters } of acceleratorsOf(config)) {
+    if (name === CUDA) for (const [key, value] of Object.entries(parameters)) settings.set(key, value);
   }
   return settings;
 }
@@ -104,7 +112,8 @@ function problemsOf(where: string, key: string, value: string): string[] {
   if (key === GRAPH) {
     if (SWITCH.get(value) === '0') return [];
     if (!SWITCH.has(value)) return [wrong(where, SWITCH, value)];
-    return [`${where} is not supported: a graph wants its inputs at fixed places in device memory; set "0"`];
+    const why = 'a graph reads and writes fixed places in device memory, and each run here brings places of its own';
+    return [`${where} is not supported: ${why}; set "0"`];
   }
   const known = WORDS[key];
   return known && !known.has(value) ? [wrong(where, known, value)] : [];
@@ -117,12 +126,6 @@ function wrong(where: string, known: ReadonlyMap<string, string>, value: string)
 function unknown(where: string, key: string): string {
   const nearest = nearestName(key, PROVIDER_KEYS);
   return `${where} is not supported${nearest === undefined ? '' : `; did you mean "${nearest}"?`}`;
-}
-
-function whyNot(name: string): string {
-  return name === 'tensorrt'
-    ? 'its libraries come from NVIDIA alone, so sessions are opened with CUDA; set name: "cuda"'
-    : 'sessions are opened with CUDA; set name: "cuda"';
 }
 
 /** ONNX Runtime's words in the order of Triton's numbers. */

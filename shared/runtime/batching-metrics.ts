@@ -19,6 +19,8 @@ export function registerBatchingMetrics(registry: Registry, source: { stats(): I
   );
   const delay = 'How long a request may wait for company in milliseconds';
   gauge('millrace_batch_delay_ms', delay, ({ delayMs }) => delayMs);
+  const memory = 'Most rows of a run of the shape that is bounded most, since larger runs found no memory';
+  registerCollected(registry, 'gauge', 'millrace_batch_memory_rows', memory, () => memoryLimits(source));
   const company = 'How far an answer moves with the rows beside it, relative to its size, as measured at load';
   gauge('millrace_batch_company_difference', company, (report) => report.company?.relative);
 }
@@ -31,6 +33,14 @@ function samplesOf(
   for (const { batching, tags, model, version } of source.stats()) {
     const value = batching && valueOf(batching);
     if (value !== undefined) samples.push({ labels: { ...tags, model, version }, value });
+  }
+  return samples;
+}
+
+function memoryLimits(source: { stats(): Iterable<ModelStats> }): Sample[] {
+  const samples: Sample[] = [];
+  for (const { memoryRows, tags, model, version } of source.stats()) {
+    if (memoryRows !== undefined) samples.push({ labels: { ...tags, model, version }, value: memoryRows });
   }
   return samples;
 }

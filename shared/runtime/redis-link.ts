@@ -102,6 +102,15 @@ export class RedisLink {
     this.#restartListeners.push(listener);
   }
 
+  /** Calls back when Redis can be reached again after it was down. */
+  onBack(listener: () => void): void {
+    let wasDown = false;
+    this.onState(({ kind }) => {
+      if (kind === 'up' && wasDown) listener();
+      if (kind !== 'interrupted') wasDown = kind === 'down';
+    });
+  }
+
   onState(listener: (state: LinkState) => void): void {
     this.#stateListeners.push(listener);
   }

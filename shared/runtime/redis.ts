@@ -113,13 +113,22 @@ export async function connectRedis(redis: Redis, timeoutMs = CONNECT_TIMEOUT_MS)
 /** Ends a connection within `timeoutMs`, politely where Redis answers. */
 export async function closeRedis(redis: Redis, timeoutMs = 1000): Promise<void> {
   if (redis.status !== 'ready') {
-    redis.disconnect();
+    dropRedis(redis);
     return;
   }
-  const timer = setTimeout(() => redis.disconnect(), timeoutMs);
+  const timer = setTimeout(() => dropRedis(redis), timeoutMs);
   // A connection that breaks while it is being closed is closed.
   await redis.quit().catch(() => undefined);
   clearTimeout(timer);
+  redis.disconnect();
+}
+
+/**
+ * Ends a connection at once; what waits for an answer is rejected. Between two attempts to connect, ioredis only gives up
+ * the next one, and what waits would wait for ever: so there it is ended in the middle of an attempt.
+ */
+export function dropRedis(redis: Redis): void {
+  if (redis.status === 'reconnecting') redis.connect().catch(() => undefined);
   redis.disconnect();
 }
 

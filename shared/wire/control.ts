@@ -17,8 +17,15 @@ export type ControlEntry =
       /** JSON that takes the place of config.pbtxt. */
       readonly config: string | undefined;
       readonly files: readonly ControlFile[];
+      readonly turn?: string | undefined;
     }
-  | { readonly id: string; readonly action: 'unload'; readonly dependents: boolean }
+  | {
+      readonly id: string;
+      readonly action: 'unload';
+      readonly dependents: boolean;
+      /** Another one each time that it is written down, so that a signed one cannot be put back later; as of a load. */
+      readonly turn?: string | undefined;
+    }
   /** A request has come for it; workers that load on demand do. Does not stay. */
   | { readonly id: string; readonly action: 'wake' };
 
@@ -51,13 +58,14 @@ export function decodeControlEntry(text: string): ControlEntry {
     throw invalid(`it is none of version ${CONTROL_VERSION}`);
   }
   const { id, action, config, files, dependents } = wire;
-  if (action === 'unload' && typeof dependents === 'boolean') return { id, action, dependents };
+  const turn = isWireId(wire.turn) ? wire.turn : undefined;
+  if (action === 'unload' && typeof dependents === 'boolean') return { id, action, dependents, turn };
   if (action === 'wake') return { id, action };
   if (action !== 'load') throw invalid('its action is unknown');
   if (config !== undefined && typeof config !== 'string') throw invalid('its config is no text');
   if (!Array.isArray(files) || files.length > MAX_CONTROL_FILES || !files.every(isFile))
     throw invalid('its files are no files');
-  return { id, action, config, files };
+  return { id, action, config, files, turn };
 }
 
 export function encodeControlResult({ error }: ControlResult): string {

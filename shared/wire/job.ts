@@ -2,7 +2,7 @@ import { InferError } from '../errors.ts';
 import type { InferRequest, Parameters } from '../infer/request.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { isJobId } from '../jobs/job.ts';
-import { isWireId, JOBS_PRODUCER, packedTensorsKey, tensorKey } from './names.ts';
+import { isSha256, isWireId, JOBS_PRODUCER, packedTensorsKey, tensorKey } from './names.ts';
 import { decodeParameters, encodeParameters } from './parameters.ts';
 import { isCount, isRecord } from './record.ts';
 import { decodeTensorHeader, encodeTensorHeader, type TensorHeader, tensorOf } from './tensor-header.ts';
@@ -126,6 +126,8 @@ export interface DecodedBundle {
   readonly refused: readonly RefusedItem[];
   /** Present for a job of the Jobs API, which holds one request. */
   readonly job: JobPart | undefined;
+  /** SHA-256 of what its tensor keys hold, by `packed` or `<sequence>:<input>`; present for a signed job. */
+  readonly digests: ReadonlyMap<string, string> | undefined;
 }
 
 /**
@@ -163,7 +165,15 @@ export function decodeBundle(data: unknown, model: string): DecodedBundle {
       refused.push({ sequence: wire.sequence, error: InferError.from(error) });
     }
   }
-  return { producer, bundle, model, items, refused, job };
+  return { producer, bundle, model, items, refused, job, digests: decodeDigests(data.sha256) };
+}
+
+function decodeDigests(wire: unknown): ReadonlyMap<string, string> | undefined {
+  if (wire === undefined) return undefined;
+  const digests = isRecord(wire) ? Object.entries(wire) : [];
+  const isWhole = isRecord(wire) && digests.every((entry): entry is [string, string] => isSha256(entry[1]));
+  if (!isWhole) throw invalid('sha256 of the job must be an object of 64 hex digits for each tensor key');
+  return new Map(digests);
 }
 
 function decodeJobPart(wire: unknown, producer: string, bundle: string): JobPart | undefined {

@@ -10,7 +10,10 @@ export const QUEUE_PREFIX = '{millrace}';
 /** Announced workers: a sorted set of worker ids by the time of their last heartbeat (Redis' clock, ms). */
 export const WORKERS_KEY = `${QUEUE_PREFIX}.workers`;
 
-/** Known models: a hash from encoded `name/version` to a pointer to the description. Outlives the workers. */
+/**
+ * Known models: a hash from encoded `name/version` to a pointer to the description, or to a mark that the last worker which
+ * had it has unloaded it. Outlives the workers.
+ */
 export const MODELS_KEY = `${QUEUE_PREFIX}.models`;
 
 /** Version queues in use: a sorted set of queue names by the time when a producer last said so (Redis' clock, ms). */
@@ -100,6 +103,22 @@ export function queueName(model: string, version = '', worker = ''): string {
   return version === '' ? name : `${name}@${version}`;
 }
 
+/** The field of a model version in the list of known models. */
+export function modelField(name: string, version: string): string {
+  return `${encodeModelName(name)}/${version}`;
+}
+
+/** In place of the description of a model version that was unloaded, with the time on Redis' clock in ms. */
+export function unloadedMark(redisMs: number): string {
+  return `unloaded ${Math.round(redisMs)}`;
+}
+
+/** The time of such a mark; undefined for anything else. */
+export function readUnloadedMark(text: string): number | undefined {
+  const digits = /^unloaded (\d{1,15})$/.exec(text)?.[1];
+  return digits === undefined ? undefined : Number(digits);
+}
+
 /** The small tensors of one bundle, one after another. */
 export function packedTensorsKey(producer: string, bundle: string): string {
   return `${QUEUE_PREFIX}.tensor:${producer}:${bundle}`;
@@ -183,7 +202,12 @@ export function jobsOpenKeyOf(tenant: string): string {
   return `${JOBS_OPEN_KEY}:${tenant}`;
 }
 
-/** Its answer, a reply frame. */
+/** Bytes of the tensors of those. */
+export function jobsBytesKeyOf(tenant: string): string {
+  return `${QUEUE_PREFIX}.jobs-bytes:${tenant}`;
+}
+
+/** The answer of a job, a reply frame. */
 export function jobResultKey(id: string): string {
   return `${QUEUE_PREFIX}.job-result:${id}`;
 }

@@ -11,6 +11,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { decodeFrame, encodeFrame } from './frame.ts';
 import { isSha256 } from './names.ts';
 import { decodeParameters, encodeParameters } from './parameters.ts';
+import type { QueueKeys } from './queue-keys.ts';
 import { isCount, isRecord } from './record.ts';
 import { decodeTensorHeader, encodeTensorHeader, tensorOf } from './tensor-header.ts';
 
@@ -51,6 +52,22 @@ export function encodeReplies(replies: readonly Reply[]): Buffer {
     };
   });
   return encodeFrame({ v: REPLY_VERSION, replies: wire }, sections);
+}
+
+/** The fields of a stream entry that holds a frame for a producer. The frame is always the first. */
+export function replyFields(keys: QueueKeys | undefined, producer: string, frame: Buffer): (string | Buffer)[] {
+  if (!keys) return ['b', frame];
+  const { key, mac } = keys.sign('reply', producer, frame);
+  return ['b', frame, 'k', key, 'm', mac];
+}
+
+/** @throws InferError PERMISSION_DENIED for an entry that is not signed as it should be. @param fields as they were read */
+export function checkReplies(keys: QueueKeys, producer: string, fields: readonly Buffer[]): void {
+  const [, frame = Buffer.alloc(0), keyName, key, macName, mac] = fields.map((field, index) => {
+    return index === 1 ? field : field.toString('latin1');
+  });
+  const signature = keyName === 'k' && macName === 'm' ? { key, mac } : {};
+  keys.check('reply', producer, frame, signature);
 }
 
 /** @throws InferError INVALID_ARGUMENT for a frame that `encodeReplies` did not write. */

@@ -1,5 +1,7 @@
+import { Queue } from 'bullmq';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
 import { launchBrowser, openPage } from '../support/browser.ts';
 import { type MillraceProcess, startMillrace } from '../support/process.ts';
 import { type RedisServer, startRedis, until } from '../support/redis.ts';
@@ -35,6 +37,32 @@ describe('the queue dashboard in a browser', () => {
       await page.getByText(name).first().waitFor();
     }
     expect(problems).toEqual([]);
+  });
+
+  it('shows what a bundle is about, why a job failed, and why it cannot be tried again', async () => {
+    const shape = [1, 64];
+    const inputs = [{ name: 'pixels', datatype: 'FP32', shape, data: Array<number>(64).fill(0.5) }];
+    const infer = `${producer.url}/v2/models/digits_mlp/infer`;
+    expect((await fetch(infer, { method: 'POST', body: JSON.stringify({ inputs }) })).status).toBe(200);
+    const queue = new Queue(queueName('digits_mlp'), { connection: redis.client(), prefix: QUEUE_PREFIX });
+    const lost = { name: 'pixels', datatype: 'FP32', shape, byteLength: 256, offset: 0 };
+    const items = [{ sequence: 1, callId: 'a-call', inputs: [lost] }];
+    const job = await queue.add('infer', { v: 1, producer: 'somebody', bundle: 'b1', model: 'digits_mlp', items });
+    await until('it failed', async () => (await job.getState()) === 'failed');
+    const { page } = await openPage(browser, `${producer.url}/dashboard/queue/digits_mlp?status=failed`, {
+      httpCredentials: { username: 'anyone', password: TOKEN },
+    });
+    await page.getByText('UNAVAILABLE: the tensors of the request are no longer in the queue').first().waitFor();
+    const answer = page.waitForResponse((response) => response.url().endsWith(`/${job.id!}/retry`));
+    await page.getByRole('button', { name: 'Retry', exact: true }).first().click();
+    const confirm = page.getByRole('button', { name: 'Confirm' });
+    if (await confirm.isVisible()) await confirm.click();
+    expect((await answer).status()).toBe(409);
+    await page.getByText('its tensors are not in Redis any more').first().waitFor();
+    await page.screenshot({ path: process.env['DASHBOARD_SHOT'] ?? '/dev/null', type: 'png' });
+    await page.goto(`${producer.url}/dashboard/queue/digits_mlp?status=completed`);
+    await page.getByText('"requests"').first().waitFor();
+    await queue.close();
   });
 
   it('is closed to whoever has no token', async () => {

@@ -1,10 +1,11 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FIXTURE_MODELS, makeFixtureRepository } from '../fixtures/make-models.ts';
 import { type MillraceProcess, ROOT, startMillrace } from '../support/process.ts';
 import { pythonWithClients, run } from '../support/python.ts';
+import { keysFileOf } from '../support/tenants.ts';
 
 /** Refused at load, each for a good reason. */
 const NOT_LOADABLE = new Set(['fixed1']);
@@ -33,6 +34,18 @@ describe('official Python clients work unchanged', () => {
     const args = ['-m', 'pytest', '-q', `test/clients/${file}`];
     const { code, text } = await run(python, args, { env: { MILLRACE_TEST_URL: serve.url } });
     expect(code, text).toBe(0);
+  });
+
+  test('test_triton_keys.py', async () => {
+    const key = 'correct-horse-battery-staple';
+    const file = join(folder, 'tenants.json');
+    await writeFile(file, keysFileOf({ shop: { key, models: ['digits_mlp'] } }));
+    const models = ['--model-repository=examples/models', '--model-control-mode=explicit', '--load-model=digits_mlp'];
+    const server = await startMillrace(['serve', ...models, `--api-keys-file=${file}`]);
+    const env = { MILLRACE_TEST_URL: server.url, MILLRACE_TEST_GRPC: server.grpcAddress, MILLRACE_TEST_KEY: key };
+    const { code, text } = await run(python, ['-m', 'pytest', '-q', 'test/clients/test_triton_keys.py'], { env });
+    expect(code, text).toBe(0);
+    await server.stop();
   });
 
   test('the Python of the README runs as it stands', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '../../cli/version.ts';
 import { makeFixtureRepository } from '../fixtures/make-models.ts';
-import { type MillraceProcess, startMillrace } from '../support/process.ts';
+import { type MillraceProcess, runMillrace, startMillrace } from '../support/process.ts';
 import { type RedisServer, startRedis, until } from '../support/redis.ts';
 import { scrape } from '../support/scrape.ts';
 import { makeOneInstanceSlow } from '../support/slow-model.ts';
@@ -93,6 +93,19 @@ describe('millrace producer and worker', () => {
   test('a worker that gets SIGTERM leaves with 0', async () => {
     expect(await worker.stop()).toBe(0);
     expect(worker.stderr() + producer.stderr()).toBe('');
+  });
+
+  test('a worker that gets SIGTERM before it has joined leaves with 0 as well', async () => {
+    const program = `import net from 'node:net';
+      const { listen } = net.Server.prototype;
+      net.Server.prototype.listen = function (...of) {
+        this.once('listening', () => process.kill(process.pid, 'SIGTERM'));
+        return listen.apply(this, of);
+      };`;
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}` };
+    // Its metrics are served before it asks for Redis, which nobody is at this address.
+    const args = ['worker', '--redis=redis://127.0.0.1:1', `--model-repository=${folder}`, '--metrics-port=0'];
+    expect(await runMillrace(args, { env })).toMatchObject({ code: 0, signal: null });
   });
 
   function infer(model: string, inputs: object[]): Promise<Response> {

@@ -65,8 +65,10 @@ describe.skipIf(SKIP_GPU)('GPUs, on a pretend CUDA runtime', () => {
     const inputs = [{ name: 'x', datatype: 'FP32', shape, data }];
     return fetch(`${server?.url ?? ''}/v2/models/${model}/infer`, { method: 'POST', body: JSON.stringify({ inputs }) });
   };
-  const config = async (model: string): Promise<unknown> =>
-    (await fetch(`${server?.url ?? ''}/v2/models/${model}/config`)).json();
+  const metrics = async (): Promise<string> => (await fetch(server?.metricsUrl ?? '')).text();
+  const model = async (path: string): Promise<unknown> =>
+    (await fetch(`${server?.url ?? ''}/v2/models/${path}`)).json();
+  const config = (name: string): Promise<unknown> => model(`${name}/config`);
 
   describe('serve', () => {
     it('runs a model on each GPU, with what Triton writes into its config', async () => {
@@ -83,10 +85,17 @@ describe.skipIf(SKIP_GPU)('GPUs, on a pretend CUDA runtime', () => {
     });
 
     it('puts a model without a wish on the GPU, and one that wants the CPU on the CPU', async () => {
-      await serve({ auto: [identity('FP32'), ''], cpu: [identity('FP32'), 'instance_group { kind: KIND_CPU }'] });
+      const few = 'max_batch_size: 4 parameters { key: "batch_sizes" value { string_value: "powers" } }';
+      await serve({ auto: [identity('FP32'), few], cpu: [identity('FP32'), 'instance_group { kind: KIND_CPU }'] });
       expect(await config('auto')).toMatchObject({ instance_group: [{ kind: 'KIND_GPU', count: 1, gpus: [0] }] });
+      expect(await model('auto')).toMatchObject({ parameters: { devices: 'gpu:0' } });
+      expect(await model('cpu')).not.toHaveProperty('parameters');
+      expect(server?.stderr()).toMatch(/model runs on GPUs/);
+      expect(server?.stderr()).toMatch(/"usedBytes":\d+,"freeBytes":\d+,"maxRows":4/);
       expect(await config('cpu')).toMatchObject({ instance_group: [{ kind: 'KIND_CPU', count: 2, gpus: [] }] });
-      for (const model of ['auto', 'cpu']) expect((await infer(model, [1, 2])).status).toBe(200);
+      for (const name of ['auto', 'cpu']) expect((await infer(name, [3, 2])).status).toBe(200);
+      const { model_stats: stats } = (await model('auto/stats')) as { model_stats: { batch_stats: unknown[] }[] };
+      expect(stats[0]?.batch_stats).toMatchObject([{ batch_size: 4 }]); // of 3 rows
     });
 
     it('names the nodes that run on the CPU, and refuses them where the model wants the GPU only', async () => {
@@ -99,13 +108,17 @@ describe.skipIf(SKIP_GPU)('GPUs, on a pretend CUDA runtime', () => {
     });
 
     it('says which GPU does not exist, and which library a convolution lacks', async () => {
+      const tensorRt = 'execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } }';
       const states = await serve({
+        tensorrt: [identity('FP32'), `${ON_GPU} optimization { ${tensorRt} }`],
         far: [identity('FP32'), 'instance_group { kind: KIND_GPU gpus: [ 0, 7 ] }'],
         conv: [convolutionModel(1, 4, 8), ON_GPU],
         graph: [identity('FP32'), `${ON_GPU} parameters { key: "enable_cuda_graph" value { string_value: "1" } }`],
       });
       expect(states['far']?.reason).toContain('gpus [ 0, 7 ]: GPU 7 does not exist or not work; working is 0');
       expect(states['conv']?.reason).toContain('Conv: libcudnn.so.9 not found: package nvidia-cudnn-cu13');
+      const missing = 'accelerator "tensorrt": TensorRT: libonnxruntime_providers_tensorrt.so not found: copy it from';
+      expect(states['tensorrt']?.reason).toContain(missing);
       expect(states['graph']?.reason).toContain('"enable_cuda_graph" is not supported');
     });
 
@@ -122,18 +135,50 @@ describe.skipIf(SKIP_GPU)('GPUs, on a pretend CUDA runtime', () => {
       expect((await infer('auto', [1, 2], 3)).status).toBe(200);
     });
 
-    // One model each: the pretend memory is never given back, so what one load takes is missing for the other.
-    it('says that the weights do not fit', async () => {
-      const states = await serve({ big: [matrixModel(1, 2048), ON_GPU] }, { FAKE_MEM_MB: '12' });
+    it('refuses what does not fit with what it needs, what is free and how many fit', async () => {
+      const two = 'instance_group { kind: KIND_GPU count: 2 }';
+      const states = await serve(
+        { big: [matrixModel(1, 2048), ON_GPU], twice: [matrixModel(1, 1536), two] },
+        { FAKE_MEM_MB: '12' },
+      );
+      const needed = 'the weights of the model take 16.8 MB, and 12.6 MB are free: no instance fits';
+      expect(states['big']?.reason).toContain(`GPU 0 has no room for the model: ${needed}`);
+      const both = /take 9\.4 MB, 2 instances of it take 18\.9 MB, and 12\.\d MB are free: 1 instance fits/;
+      expect(states['twice']?.reason).toMatch(both);
+    });
+
+    it('says that the weights do not fit the limit of the arena', async () => {
+      const limit = 'parameters { key: "gpu_mem_limit" value { string_value: "1000000" } }';
+      const states = await serve({ big: [matrixModel(1, 1024), `${ON_GPU} ${limit}`] });
       expect(states['big']?.reason).toContain('GPU 0 cannot be used by the weights of the model: GPU memory exhausted');
     });
 
-    it('answers what does not fit with 429, and what fits as before', async () => {
-      await serve({ echo: [identity('FP32'), `${ON_GPU} ${TOGETHER}`] }, { FAKE_MEM_MB: '14' });
-      const tooMuch = await infer('echo', [1, 4_000_000]);
+    it('answers what does not fit with 429, runs apart what does not fit together, and does not put it together again', async () => {
+      const exact = 'parameters { key: "arena_extend_strategy" value { string_value: "1" } }';
+      await serve({ echo: [identity('FP32'), `${ON_GPU} ${TOGETHER} ${exact}`] }, { FAKE_MEM_MB: '4' });
+      const tooMuch = await infer('echo', [1, 1_500_000]);
       expect(await tooMuch.json()).toMatchObject({ error: expect.stringContaining('GPU memory exhausted') as string });
       expect(tooMuch.status).toBe(429);
-      expect((await infer('echo', [1, 700_000])).status).toBe(200);
+      for (let round = 0; round < 2; round += 1) {
+        // Its input fits, and then there is nothing left for its output.
+        expect((await infer('echo', [1, 600_000])).status).toBe(429);
+        // Each of these fits, the two of them in one run do not.
+        const both = await Promise.all([infer('echo', [1, 300_000], 1), infer('echo', [1, 300_000], 2)]);
+        expect(both.map(({ status }) => status)).toEqual([200, 200]);
+      }
+      expect(server?.stderr().match(/a run found no memory, runs of its shape are smaller for now/g)).toHaveLength(1);
+      expect(await metrics()).toContain('\nmillrace_batch_memory_rows{model="echo",version="1"} 1\n');
+    });
+
+    it('has an answer or an honest refusal for each of 100 clients whose inputs do not fit together', async () => {
+      const batches = 'max_batch_size: 32 dynamic_batching { max_queue_delay_microseconds: 1000000 }';
+      await serve({ echo: [identity('FP32'), `${ON_GPU} ${batches}`] }, { FAKE_MEM_MB: '8' });
+      const all = await Promise.all(Array.from({ length: 100 }, (_, client) => infer('echo', [1, 30_000], client)));
+      const statuses = all.map(({ status }) => status);
+      expect(statuses.filter((status) => status !== 200 && status !== 429)).toEqual([]);
+      expect(statuses).toContain(200);
+      expect(server?.stderr()).toContain('"rows":32,"maxRows":16');
+      expect((await infer('echo', [1, 30_000])).status).toBe(200);
     });
 
     it('serves through the package binding, which refuses by name what it cannot pass', async () => {
@@ -221,7 +266,7 @@ describe.skipIf(SKIP_GPU)('GPUs, on a pretend CUDA runtime', () => {
       const manifest = JSON.parse(await readFile(join(runtime.folder, 'manifest.json'), 'utf8')) as { files: object };
       expect(manifest).toMatchObject({ version: '1.30.0', commit: expect.stringMatching(/^[0-9a-f]{9,}$/) as string });
       expect(Object.keys(manifest.files)).toHaveLength(2);
-      if (runtime.installed !== '') expect(runtime.installed).toMatch(/onnxruntime-gpu 1\.30\.0 is being fetched/);
+      if (runtime.installed !== '') expect(runtime.installed).toMatch(/onnxruntime-gpu==1\.30\.0 is here/);
     });
 
     it('shows sizes and fetches nothing with --dry-run', async () => {

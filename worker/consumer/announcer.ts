@@ -16,8 +16,20 @@ import type { ModelCatalog } from '../../shared/infer/ports.ts';
 import type { ReadyModel } from '../../shared/model/ready-model.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { sealText } from '../../shared/wire/sealed.ts';
 import { listDevices } from './devices.ts';
-import { encodeModelName, fileKey, modelKey, MODELS_KEY, workerKey, WORKERS_KEY } from '../../shared/wire/names.ts';
+import {
+  fileKey,
+  isSha256,
+  modelField,
+  modelKey,
+  MODELS_KEY,
+  readUnloadedMark,
+  workerKey,
+  WORKERS_KEY,
+} from '../../shared/wire/names.ts';
+import { UnloadedModels } from './unloaded-models.ts';
 
 export interface AnnouncerOptions {
   readonly redis: Redis;
@@ -28,6 +40,8 @@ export interface AnnouncerOptions {
   readonly controlled: boolean;
   /** How long its models stay known when no worker serves them any more, in ms. Default 7 days. */
   readonly retentionMs?: number | undefined;
+  /** Signs what it says of models; undefined where that is not signed. */
+  readonly keys?: QueueKeys | undefined;
   readonly logger: Logger;
 }
 
@@ -41,8 +55,11 @@ interface Described {
 /** Longer than a pool is at zero workers over a long weekend. */
 const RETENTION_MS = 7 * 24 * 3_600_000;
 const REFRESH_MS = 600_000;
+const LOOK_MS = 1000;
 /** Workers that were lost stay on the list this long, in ms. */
 const FORGET_WORKERS_MS = 3_600_000;
+/** Until when every producer has read that a model was unloaded, in ms. */
+const FORGET_UNLOADED_MS = 3_600_000;
 
 /** Tells the pool that this worker lives and what it serves, with everything a producer needs to prepare requests. */
 export class Announcer {
@@ -50,16 +67,20 @@ export class Announcer {
   readonly #devices = listDevices();
   /** Built once per model object: reading and hashing its files is not for every heartbeat. */
   readonly #described = new WeakMap<ReadyModel, Promise<Described>>();
+  readonly #unloaded: UnloadedModels;
   #timer: NodeJS.Timeout | undefined;
   #lastText = '';
   #lastBeatMs = -Infinity;
   #lastRefreshMs = -Infinity;
+  #lookedMs = -Infinity;
   #draining = false;
   #startedMs = 0;
   #beating: Promise<void> | undefined;
 
   constructor(options: AnnouncerOptions) {
     this.#options = options;
+    const { redis, link, workerId, logger } = options;
+    this.#unloaded = new UnloadedModels(redis, link, workerId, logger);
   }
 
   /** Resolves when the worker is in the directory. */
@@ -125,9 +146,9 @@ export class Announcer {
         models,
       });
       const now = performance.now();
-      if (text === this.#lastText && now - this.#lastBeatMs < HEARTBEAT_MS) return;
+      if (text === this.#lastText && now - this.#lastBeatMs < HEARTBEAT_MS && (await this.#isThere(now))) return;
       // Descriptions first: whoever reads the record finds what it points to.
-      if (await this.#mustStore([...described.values()], now)) await this.#store([...described.values()], now);
+      if (await this.#mustStore([...described.values()], models, now)) await this.#store([...described.values()], now);
       await redis
         .pipeline()
         .set(workerKey(workerId), text, 'PX', WORKER_TTL_MS)
@@ -135,9 +156,18 @@ export class Announcer {
         .exec();
       this.#lastText = text;
       this.#lastBeatMs = now;
+      this.#lookedMs = now;
+      if (!this.#draining) await this.#unloaded.tend(models);
     } catch (error) {
       logger.warn({ error: String(error) }, 'worker not announced');
     }
+  }
+
+  /** Whether Redis still has what was told last; somebody may have emptied it. Asked once a second. */
+  async #isThere(nowMs: number): Promise<boolean> {
+    if (nowMs - this.#lookedMs < LOOK_MS) return true;
+    this.#lookedMs = nowMs;
+    return (await this.#options.redis.exists(workerKey(this.#options.workerId))) === 1;
   }
 
   async #announcedModels(described: Map<string, Described>): Promise<AnnouncedModel[]> {
@@ -175,20 +205,29 @@ export class Announcer {
         this.#options.logger.warn({ model: model.name, file: name, bytes: content.byteLength }, 'file not shared');
       } else files.push({ name, sha256: sha256(content), byteLength: content.byteLength });
     }
-    const text = encodeDescription(model, files);
+    const text = sealText(this.#options.keys, 'description', '', encodeDescription(model, files));
     return { hash: sha256(text), text, files };
   }
 
   /** Whether something is new, gone (Redis lost its data), or due for another lease of life. */
-  async #mustStore(described: readonly Described[], nowMs: number): Promise<boolean> {
-    const { retentionMs = RETENTION_MS } = this.#options;
+  async #mustStore(
+    described: readonly Described[],
+    models: readonly AnnouncedModel[],
+    nowMs: number,
+  ): Promise<boolean> {
+    const { redis, retentionMs = RETENTION_MS } = this.#options;
     if (nowMs - this.#lastRefreshMs > Math.min(REFRESH_MS, retentionMs / 3)) return true;
     const keys = new Set<string>([MODELS_KEY]);
     for (const { hash, files } of described) {
       keys.add(modelKey(hash));
       for (const file of files) keys.add(fileKey(file.sha256));
     }
-    return (await this.#options.redis.exists(...keys)) < keys.size;
+    if ((await redis.exists(...keys)) < keys.size) return true;
+    const fields = models.flatMap(({ name, version = '', description }) =>
+      description === undefined ? [] : [modelField(name, version)],
+    );
+    if (fields.length === 0) return false;
+    return (await redis.hmget(MODELS_KEY, ...fields)).some((hash) => !isSha256(hash));
   }
 
   async #store(described: readonly Described[], nowMs: number): Promise<void> {
@@ -200,7 +239,7 @@ export class Announcer {
       if (!described.some((known) => known.hash === hash)) continue;
       for (const file of files) await this.#storeFile(model, file);
       await redis.set(modelKey(hash), text, 'PX', retentionMs);
-      await redis.hset(MODELS_KEY, `${encodeModelName(name)}/${version}`, hash);
+      await redis.hset(MODELS_KEY, modelField(name, version), hash);
     }
     await this.#forgetOld();
     await redis.zremrangebyscore(WORKERS_KEY, '-inf', Math.round(link.now() - FORGET_WORKERS_MS));
@@ -218,8 +257,10 @@ export class Announcer {
 
   /** Models whose description has expired are not known any more. */
   async #forgetOld(): Promise<void> {
-    const { redis } = this.#options;
+    const { redis, link } = this.#options;
     for (const [field, hash] of Object.entries(await redis.hgetall(MODELS_KEY))) {
+      const unloadedMs = readUnloadedMark(hash);
+      if (unloadedMs !== undefined && link.now() - unloadedMs < FORGET_UNLOADED_MS) continue;
       if ((await redis.exists(modelKey(hash))) === 0) await redis.hdel(MODELS_KEY, field);
     }
   }

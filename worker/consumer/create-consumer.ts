@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import type { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
@@ -9,22 +8,25 @@ import type { ModelConfig } from '../../shared/proto/generated/model_config_pb.t
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
+import { keepCopies } from '../../shared/runtime/redis-copies.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
+import { within } from '../../shared/runtime/within.ts';
 import { QUEUE_PREFIX, queueName, VERSION_QUEUES_KEY } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 import { Announcer } from './announcer.ts';
 import { CancelWatch } from './cancel-watch.ts';
 import { fetchLimitsOf, fetchPolicyOf, ownQueueLimits } from './fetch-policy.ts';
 import { HeldRequests } from './held-requests.ts';
 import { JobRecords } from './job-records.ts';
 import { instancesOf, meteredEngineOf } from './metered-engine.ts';
+import { linger, LINGER_MS } from './linger.ts';
 import { ModelConsumer } from './model-consumer.ts';
 import { OwnQueues } from './own-queues.ts';
 import { PoolControl } from './pool-control.ts';
-import { type ModelActivity, Pulse } from './pulse.ts';
+import { type ModelActivity, Pulse, type PulseOptions } from './pulse.ts';
 import { ReplySender } from './reply-sender.ts';
-import { within } from './within.ts';
 
-export interface ConsumerOptions {
+export interface ConsumerOptions extends Pick<PulseOptions, 'gpus'> {
   readonly redisUrl: string;
   /** What runs the requests, and which models it has. Stays the caller's, who closes it after the consumer. */
   readonly engine: WorkerEngine;
@@ -37,6 +39,8 @@ export interface ConsumerOptions {
   readonly connectTimeoutMs?: number;
   /** How long its models stay known when no worker serves them any more, in ms. Default 7 days. */
   readonly retentionMs?: number;
+  /** Signs what it writes and checks what it takes; nothing is signed unless given. */
+  readonly keys?: QueueKeys | undefined;
   /** The pool asks this worker to leave: `close` is to be called. */
   readonly onDrain?: () => void;
 }
@@ -72,12 +76,11 @@ export interface Consumer {
   close(graceMs: number): Promise<void>;
 }
 
+const SILENCE_MS = 5000;
 /** Longer than BullMQ's blocking read, which is up to 10 s, on the connections that it copies from ours. */
-const SILENCE_MS = 15_000;
+const COPY_SILENCE_MS = 15_000;
 const MODELS_CHECK_MS = 250;
 const UNLOAD_GRACE_MS = 30_000;
-/** How long a worker still answers what producers send to it alone for a model that it has just unloaded, in ms. */
-const LINGER_MS = 3000;
 /** Version queues that no producer has used for so long are left, in ms. */
 const FORGET_QUEUES_MS = 3_600_000;
 
@@ -89,12 +92,14 @@ export async function createConsumer(options: ConsumerOptions): Promise<Consumer
   const { redisUrl: url, logger, connectTimeoutMs } = options;
   const redis = createRedis({ url, name: 'millrace-worker', silenceMs: SILENCE_MS, logger });
   const replyRedis = createRedis({ url, name: 'millrace-answers', silenceMs: SILENCE_MS, logger });
+  const copies = keepCopies(redis, COPY_SILENCE_MS);
   try {
     await connectRedis(redis, connectTimeoutMs);
     await assertUsableRedis(redis);
     await connectRedis(replyRedis, connectTimeoutMs);
     const link = new RedisLink(redis, logger);
     await link.start();
+    link.onBack(() => copies.renew());
     const consumer = new PoolConsumer({ ...options, redis, replyRedis, link });
     await consumer.start();
     return consumer;
@@ -147,17 +152,17 @@ class PoolConsumer implements Consumer {
   #closing: Promise<void> | undefined;
 
   constructor(parts: Parts) {
-    const { redis, replyRedis, link, logger, engine } = parts;
+    const { redis, replyRedis, link, logger, engine, keys } = parts;
     this.#parts = parts;
     const onStorageFull = () => this.#freePayloads();
-    this.#replies = new ReplySender({ redis: replyRedis, logger, onStorageFull });
-    this.#records = new JobRecords({ redis: replyRedis, link, logger, onStorageFull });
+    this.#replies = new ReplySender({ redis: replyRedis, keys, logger, onStorageFull });
+    this.#records = new JobRecords({ redis: replyRedis, link, keys, logger, onStorageFull });
     this.#cancels = new CancelWatch(redis, link, this.#held, logger);
     const { workerId } = this;
     const { catalog, control } = engine;
     const controlled = control !== undefined;
-    const { retentionMs, onDrain = () => undefined } = parts;
-    this.#announcer = new Announcer({ redis, link, catalog, workerId, controlled, retentionMs, logger });
+    const { retentionMs, gpus = () => [], onDrain = () => undefined } = parts;
+    this.#announcer = new Announcer({ redis, link, catalog, workerId, controlled, retentionMs, keys, logger });
     this.#pulse = new Pulse({
       redis,
       link,
@@ -165,13 +170,15 @@ class PoolConsumer implements Consumer {
       engine: meteredEngineOf(engine),
       activity: () => this.#activity(),
       requestsInHand: () => this.#held.count,
+      gpus,
       onDrain,
+      keys,
       logger,
     });
     const announce = () => this.#announcer.announce();
     const wake = (model: string) => engine.wake?.(model);
     this.#ownQueues = new OwnQueues(redis, workerId, logger);
-    this.#control = new PoolControl({ redis, link, workerId, control, wake, announce, logger });
+    this.#control = new PoolControl({ redis, link, workerId, control, wake, announce, keys, logger });
   }
 
   async start(): Promise<void> {
@@ -237,9 +244,8 @@ class PoolConsumer implements Consumer {
       this.#held.giveBackWaiting();
       await announced;
       // Until producers are sure to know, what they send to this worker alone is answered: nobody else could.
-      const lingered = alone.length === 0 ? undefined : wait(Math.min(LINGER_MS, graceMs / 2));
       const leave = async (consumer: ModelConsumer): Promise<void> => {
-        await lingered;
+        await linger(() => consumer.activity.lastJobMs, Math.min(LINGER_MS, graceMs / 2));
         await consumer.drain();
         await consumer.close();
       };
@@ -327,7 +333,7 @@ class PoolConsumer implements Consumer {
   }
 
   #open(queue: string, { model, version, own }: QueueOf): void {
-    const { redis, link, engine, logger, targetRows = 128, maxBytesInHand = 256 * 1024 * 1024 } = this.#parts;
+    const { redis, link, engine, keys, logger, targetRows = 128, maxBytesInHand = 256 * 1024 * 1024 } = this.#parts;
     const ready = engine.catalog.resolve(model, version);
     const { maxBatchSize, versions, config } = ready;
     const instances = instancesOf(config);
@@ -337,6 +343,7 @@ class PoolConsumer implements Consumer {
       worker: own ? this.workerId : '',
       redis,
       link,
+      keys,
       logger,
       infer: engine.infer,
       replies: this.#replies,

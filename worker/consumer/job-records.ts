@@ -11,6 +11,7 @@ import {
 } from '../../shared/jobs/job-scripts.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 
 export interface JobRecordsOptions {
   /** The connection for answers. */
@@ -18,6 +19,8 @@ export interface JobRecordsOptions {
   readonly link: RedisLink;
   /** Redis refuses an answer for want of memory; whoever can free some does it now. */
   readonly onStorageFull: () => void;
+  /** Signs the ends of jobs; undefined where they are not signed. */
+  readonly keys?: QueueKeys | undefined;
   readonly logger: Logger;
 }
 
@@ -43,7 +46,7 @@ export class JobRecords {
 
   /** Resolves when Redis has the answer, or had one before. */
   async finish(id: string, end: JobEnd): Promise<void> {
-    await this.#insist((redis, nowMs) => finishJob(redis, id, nowMs, end));
+    await this.#insist((redis, nowMs) => finishJob(redis, id, nowMs, end, this.#options.keys));
   }
 
   async #insist<T>(write: (redis: Redis, nowMs: number) => Promise<T>): Promise<T> {

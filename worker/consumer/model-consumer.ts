@@ -2,9 +2,10 @@ import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from
 import { InferError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { isJobId, stateOfError } from '../../shared/jobs/job.ts';
-import { type DecodedBundle, decodeBundle, type JobPart, keepItems, payloadKeys } from '../../shared/wire/job.ts';
+import { type DecodedBundle, type JobPart, payloadKeys } from '../../shared/wire/job.ts';
 import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
 import { KEEP_COMPLETED, KEEP_FAILED } from '../../shared/wire/queue-options.ts';
+import { decodeJob, keepItemsSigned } from '../../shared/wire/signed-job.ts';
 import { fetchConcurrency, type FetchLimits } from './fetch-policy.ts';
 import { Backlog } from './backlog.ts';
 import type { JobRecords } from './job-records.ts';
@@ -12,6 +13,7 @@ import { PayloadRemover } from './payload-remover.ts';
 import { markUnreadableJobs } from './unreadable-jobs.ts';
 import { type BundleContext, type BundleOutcome, leftBehind, runBundle } from './run-bundle.ts';
 import { runJob } from './run-job.ts';
+import { SeenJobs } from './seen-jobs.ts';
 
 export interface ModelConsumerOptions extends Omit<BundleContext, 'draining' | 'own'> {
   readonly model: string;
@@ -46,6 +48,16 @@ const ISOLATE_FROM_STALLED = 2;
 /** The job carries nothing that could be run; whoever could be answered was. */
 class RefusedJob extends UnrecoverableError {}
 
+/** Nobody can be answered: the data are wrong, or not signed. */
+class UnreadableJob extends RefusedJob {
+  readonly reason: InferError;
+
+  constructor(reason: InferError) {
+    super(reason.message);
+    this.reason = reason;
+  }
+}
+
 /** A bundle in hand. */
 interface HeldBundle {
   readonly rows: number;
@@ -67,6 +79,8 @@ export class ModelConsumer {
   readonly #ending = new WeakMap<Job, HeldBundle>();
   readonly #backlog = new Backlog();
   readonly #remover: PayloadRemover;
+  readonly #queue: string;
+  readonly #seen = new SeenJobs();
   #worker: Worker | undefined;
   #draining = false;
   #rows = 0;
@@ -79,11 +93,12 @@ export class ModelConsumer {
     this.#options = options;
     this.#context = { ...options, draining: () => this.#draining, own: options.worker !== '' };
     this.#remover = new PayloadRemover(options.redis, options.logger);
+    this.#queue = queueName(options.model, options.version, options.worker);
   }
 
   start(): void {
-    const { model, version, worker: own, redis, workerName, logger } = this.#options;
-    const worker = new Worker(queueName(model, version, own), (job, token) => this.#processQuietly(job, token), {
+    const { model, worker: own, redis, workerName, logger } = this.#options;
+    const worker = new Worker(this.#queue, (job, token) => this.#processQuietly(job, token), {
       connection: redis,
       prefix: QUEUE_PREFIX,
       name: workerName,
@@ -164,9 +179,10 @@ export class ModelConsumer {
       return this.#giveBack(job, token);
     }
     this.#ending.set(job, held);
-    const { succeeded, failed, dropped, refused, firstRefusal } = outcome;
+    const { succeeded, failed, dropped, refused, firstRefusal, firstFailure = firstRefusal } = outcome;
     if (firstRefusal && succeeded + failed + dropped === 0) throw refusedJob(firstRefusal);
-    return { succeeded, failed, dropped, refused };
+    const counts = { succeeded, failed, dropped, refused };
+    return firstFailure ? { ...counts, firstError: `${firstFailure.code}: ${firstFailure.message}` } : counts;
   }
 
   /** A job of the Jobs API. Its attempts are those of its one request, so it fails as a job when its request does. */
@@ -204,11 +220,15 @@ export class ModelConsumer {
   }
 
   #decode(job: Job<unknown>): DecodedBundle {
+    const { model, keys, link } = this.#options;
+    let bundle: DecodedBundle;
     try {
-      return decodeBundle(job.data, this.#options.model);
+      bundle = decodeJob(job.data, model, this.#queue, keys);
+      if (bundle.digests && this.#context.own) this.#seen.add(bundle, link.now());
     } catch (error) {
-      throw refusedJob(InferError.from(error));
+      throw new UnreadableJob(InferError.from(error));
     }
+    return bundle;
   }
 
   /**
@@ -220,17 +240,21 @@ export class ModelConsumer {
     const rest = [...bundle.items];
     for (let item = rest.shift(); item; item = rest.shift()) {
       const order = [...rest, item].map((entry) => entry.sequence);
-      await job.updateData(keepItems(job.data, order));
-      const { succeeded, failed, dropped, refused, firstRefusal, unstarted } = await runBundle(this.#context, {
-        ...bundle,
-        items: [item],
-        refused: [],
-      });
+      await job.updateData(this.#keep(job, order));
+      const { succeeded, failed, dropped, refused, firstRefusal, firstFailure, unstarted } = await runBundle(
+        this.#context,
+        {
+          ...bundle,
+          items: [item],
+          refused: [],
+        },
+      );
       total.succeeded += succeeded;
       total.failed += failed;
       total.dropped += dropped;
       total.refused += refused;
       total.firstRefusal ??= firstRefusal;
+      total.firstFailure ??= firstFailure;
       for (const sequence of unstarted) total.unstarted.add(sequence);
     }
     return total;
@@ -238,9 +262,13 @@ export class ModelConsumer {
 
   /** Leaves only the unanswered requests in the job, and only their tensors in Redis. */
   async #shrink(job: Job<unknown>, bundle: DecodedBundle, unstarted: ReadonlySet<number>): Promise<void> {
-    await job.updateData(keepItems(job.data, [...unstarted]));
+    await job.updateData(this.#keep(job, [...unstarted]));
     const kept = new Set(payloadKeys(bundle.items.filter((item) => unstarted.has(item.sequence))));
     this.#remover.now(payloadKeys(bundle.items).filter((key) => !kept.has(key)));
+  }
+
+  #keep(job: Job<unknown>, sequences: readonly number[]): object {
+    return keepItemsSigned(job.data, sequences, this.#queue, this.#options.keys);
   }
 
   async #giveBack(job: Job<unknown>, token: string | undefined): Promise<never> {
@@ -298,12 +326,16 @@ export class ModelConsumer {
 
   /** A job that failed for good must not leave anybody waiting. */
   async #onFailed(job: Job<unknown>, error: Error): Promise<void> {
-    const { model, logger, replies } = this.#options;
+    const { model, logger, replies, keys } = this.#options;
     if (job.finishedOn === undefined) return;
     logger.warn({ model, job: job.id, reason: error.message }, 'job failed');
+    if (error instanceof UnreadableJob) {
+      await this.#failUnreadable(job, error.reason);
+      return;
+    }
     let bundle: DecodedBundle;
     try {
-      bundle = decodeBundle(job.data, model);
+      bundle = decodeJob(job.data, model, this.#queue, keys);
     } catch (cause) {
       await this.#failUnreadable(job, InferError.from(cause));
       return;
@@ -342,5 +374,5 @@ export class ModelConsumer {
 }
 
 function refusedJob(error: InferError): RefusedJob {
-  return new RefusedJob(error.message);
+  return new RefusedJob(`${error.code}: ${error.message}`);
 }

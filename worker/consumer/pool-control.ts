@@ -15,6 +15,8 @@ import {
   encodeControlResult,
 } from '../../shared/wire/control.ts';
 import { CONTROL_KEY, controlFileKey, controlResultKey, encodeModelName, turnKey } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { openText, sealText } from '../../shared/wire/sealed.ts';
 
 export interface PoolControlOptions {
   readonly redis: Redis;
@@ -26,12 +28,15 @@ export interface PoolControlOptions {
   readonly wake: (model: string) => Promise<void> | undefined;
   /** Resolves when the pool knows what this worker serves now. */
   readonly announce: () => Promise<void>;
+  /** Checks what the pool asks and signs what came of it; undefined where that is not signed. */
+  readonly keys?: QueueKeys | undefined;
   readonly logger: Logger;
 }
 
 const LOOK_MS = 200;
 /** How long a worker waits for the others to replace a model, in ms. */
 const TURN_WAIT_MS = 600_000;
+const MAX_SEEN_TURNS = 10_000;
 
 /**
  * Does on this worker what the pool is asked to do with its models: now, and when it joins what was asked before. Workers
@@ -45,6 +50,7 @@ export class PoolControl {
   readonly #working = new Map<string, Promise<void>>();
   /** By encoded model name, what ends this worker's turn. */
   readonly #turns = new Map<string, () => Promise<void>>();
+  readonly #seenTurns = new Set<string>();
   readonly #lease: ControlFileLease;
   #lastText = '';
   #timer: NodeJS.Timeout | undefined;
@@ -89,8 +95,9 @@ export class PoolControl {
   async #assertNobodyFailed(model: string): Promise<void> {
     const id = this.#taken.get(encodeModelName(model));
     if (id === undefined) return;
-    for (const text of await this.#options.redis.hvals(controlResultKey(id))) {
-      const { error } = decodeControlResult(text);
+    const { redis, keys } = this.#options;
+    for (const [worker, text] of Object.entries(await redis.hgetall(controlResultKey(id)))) {
+      const { error } = decodeControlResult(openText(keys, 'control-result', `${id} ${worker}`, text));
       if (!error || error.code === 'NOT_FOUND') continue;
       throw new InferError('UNAVAILABLE', `not tried here, since another worker failed: ${error.message}`);
     }
@@ -117,7 +124,8 @@ export class PoolControl {
   #takeUp(field: string, text: string): void {
     let entry: ControlEntry;
     try {
-      entry = decodeControlEntry(text);
+      entry = decodeControlEntry(openText(this.#options.keys, 'control', field, text));
+      this.#assertNew(field, entry);
     } catch (error) {
       this.#options.logger.warn({ error: String(error) }, 'control entry skipped');
       return;
@@ -132,21 +140,28 @@ export class PoolControl {
     });
   }
 
+  /** One that was put back after another had taken its place is not taken up again. */
+  #assertNew(field: string, entry: ControlEntry): void {
+    const { keys } = this.#options;
+    if (!keys || entry.action === 'wake' || entry.turn === undefined || this.#taken.get(field) === entry.id) return;
+    if (this.#seenTurns.has(entry.turn)) throw keys.refuse('control', 'the entry was here before');
+    const [oldest = ''] = this.#seenTurns;
+    if (this.#seenTurns.size >= MAX_SEEN_TURNS) this.#seenTurns.delete(oldest);
+    this.#seenTurns.add(entry.turn);
+  }
+
   async #work(model: string, entry: ControlEntry): Promise<void> {
-    const { redis, workerId, logger } = this.#options;
+    const { redis, workerId, keys, logger } = this.#options;
     const error = await this.#apply(model, entry).then(
       () => undefined,
       (cause: unknown) => InferError.from(cause),
     );
     if (error) logger.warn({ model, action: entry.action, reason: error.message }, 'the pool asked in vain');
     const key = controlResultKey(entry.id);
+    const result = sealText(keys, 'control-result', `${entry.id} ${workerId}`, encodeControlResult({ error }));
     try {
       await this.#options.announce();
-      await redis
-        .pipeline()
-        .hset(key, workerId, encodeControlResult({ error }))
-        .pexpire(key, CONTROL_RESULT_TTL_MS)
-        .exec();
+      await redis.pipeline().hset(key, workerId, result).pexpire(key, CONTROL_RESULT_TTL_MS).exec();
     } catch (cause) {
       logger.warn({ model, error: String(cause) }, 'result of a control entry not written');
     } finally {

@@ -1,10 +1,12 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import type { Redis } from 'ioredis';
-import { type ModelPulse, encodeWorkerPulse, PULSE_MS } from '../../shared/directory/worker-pulse.ts';
+import { type GpuPulse, type ModelPulse, encodeWorkerPulse, PULSE_MS } from '../../shared/directory/worker-pulse.ts';
 import { WORKER_TTL_MS } from '../../shared/directory/worker-record.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { drainKey, encodeModelName, pulseKey, SPEEDS_KEY } from '../../shared/wire/names.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { openText } from '../../shared/wire/sealed.ts';
 import { type MeteredEngine, SpeedMeter } from './speed-meter.ts';
 
 /** What a worker has in hand of one model. */
@@ -22,8 +24,12 @@ export interface PulseOptions {
   /** By model name, those that it takes jobs for. */
   readonly activity: () => ReadonlyMap<string, ModelActivity>;
   readonly requestsInHand: () => number;
+  /** Those that its models run on now. */
+  readonly gpus?: () => readonly GpuPulse[];
   /** The pool asks this worker to finish what it has and leave. Called once. */
   readonly onDrain: () => void;
+  /** Checks who asks it to leave; undefined where everybody may. */
+  readonly keys?: QueueKeys | undefined;
   readonly logger: Logger;
 }
 
@@ -85,19 +91,39 @@ export class Pulse {
       this.#sample();
       if (link.state.kind !== 'up') return;
       const models = this.#models();
-      const pulse = { requestsInHand: this.#options.requestsInHand(), loopDelayMs: this.#loopDelayMs(), models };
+      const { requestsInHand, gpus = () => [] } = this.#options;
+      const used = gpus();
+      const pulse = {
+        requestsInHand: requestsInHand(),
+        loopDelayMs: this.#loopDelayMs(),
+        models,
+        ...(used.length > 0 && { gpus: used }),
+      };
       const [, asked] = await Promise.all([
         redis.set(pulseKey(workerId), encodeWorkerPulse(pulse), 'PX', WORKER_TTL_MS),
         redis.get(drainKey(workerId)),
         this.#tellSpeeds(models),
       ]);
-      if (asked === null || this.#asked) return;
+      if (asked === null || this.#asked || !(await this.#isOurs(asked))) return;
       this.#asked = true;
       onDrain();
     } catch (error) {
       logger.debug({ error: String(error) }, 'pulse not told');
     } finally {
       this.#beating = false;
+    }
+  }
+
+  /** Whether somebody who may has asked this worker to leave. What somebody else wrote is removed. */
+  async #isOurs(asked: string): Promise<boolean> {
+    const { redis, workerId, keys, logger } = this.#options;
+    try {
+      openText(keys, 'drain', workerId, asked);
+      return true;
+    } catch (error) {
+      logger.warn({ error: String(error) }, 'asked to leave by a stranger, refused');
+      await redis.unlink(drainKey(workerId));
+      return false;
     }
   }
 

@@ -2,7 +2,8 @@ import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { replyKey } from '../../shared/wire/names.ts';
-import { encodeReplies, type Reply, replyByteLength } from '../../shared/wire/reply.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
+import { encodeReplies, type Reply, replyByteLength, replyFields } from '../../shared/wire/reply.ts';
 
 /** Answers for one producer that leave together. */
 interface Outgoing {
@@ -18,6 +19,8 @@ export interface ReplySenderOptions {
   readonly redis: Redis;
   /** Redis refuses the answer for want of memory; whoever can free some does it now. */
   readonly onStorageFull: () => void;
+  /** Signs the answers; undefined where they are not signed. */
+  readonly keys?: QueueKeys | undefined;
   readonly logger: Logger;
 }
 
@@ -57,15 +60,16 @@ export class ReplySender {
     // A big one has left before its turn.
     if (this.#outgoing.get(producer) !== outgoing) return;
     this.#outgoing.delete(producer);
-    this.#publish(replyKey(producer), encode(outgoing.replies)).then(outgoing.resolve, outgoing.reject);
+    const fields = replyFields(this.#options.keys, producer, encode(outgoing.replies));
+    this.#publish(replyKey(producer), fields).then(outgoing.resolve, outgoing.reject);
   }
 
-  async #publish(key: string, frame: Buffer): Promise<void> {
+  async #publish(key: string, fields: readonly (string | Buffer)[]): Promise<void> {
     const { redis, onStorageFull, logger } = this.#options;
     for (let attempt = 0; ; attempt += 1) {
       const results = await redis
         .pipeline()
-        .xadd(key, 'MAXLEN', '~', MAX_ENTRIES, '*', 'b', frame)
+        .xadd(key, 'MAXLEN', '~', MAX_ENTRIES, '*', ...fields)
         .pexpire(key, STREAM_TTL_MS)
         .exec();
       const error = results?.find(([failure]) => failure)?.[0];

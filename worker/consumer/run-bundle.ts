@@ -5,7 +5,9 @@ import type { InferFn } from '../../shared/infer/ports.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { sequenceLost, sequencePartOf } from '../../shared/infer/sequence.ts';
 import { type BundleItem, type DecodedBundle, payloadKeys, requestOf } from '../../shared/wire/job.ts';
+import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 import type { Reply } from '../../shared/wire/reply.ts';
+import { changedTensors } from '../../shared/wire/signed-job.ts';
 import { cancelledError, readCancelled } from './cancel-watch.ts';
 import { GIVEN_BACK, type HeldRequests } from './held-requests.ts';
 import type { ReplySender } from './reply-sender.ts';
@@ -20,6 +22,8 @@ export interface BundleContext {
   readonly draining: () => boolean;
   /** The requests are for this worker alone: none goes back, and each is answered, waited for or not. */
   readonly own: boolean;
+  /** Where jobs are signed. */
+  readonly keys?: QueueKeys | undefined;
 }
 
 export interface BundleOutcome {
@@ -32,6 +36,8 @@ export interface BundleOutcome {
   /** Requests that never became a call: hostile, broken or without their tensors. */
   refused: number;
   firstRefusal: InferError | undefined;
+  /** Why the first of those failed that were answered with an error. */
+  firstFailure: InferError | undefined;
   /** Sequence numbers of requests that were not started and go back to the queue. */
   readonly unstarted: Set<number>;
 }
@@ -54,6 +60,7 @@ export async function runBundle(
     dropped: 0,
     refused: 0,
     firstRefusal: undefined,
+    firstFailure: undefined,
     unstarted: new Set(),
   };
   const sends: Promise<void>[] = [];
@@ -66,6 +73,7 @@ export async function runBundle(
 
   const { live, dead, payloads } = await fetchLive(context, bundle);
   if (tensors) tensors.read = true;
+  const changed = bundle.digests ? changedTensors(bundle, payloads) : NONE;
   outcome.dropped += dead.length;
   if (context.own) {
     for (const { sequence } of dead)
@@ -76,10 +84,21 @@ export async function runBundle(
       outcome.failed += 1;
       sends.push(context.replies.send(bundle.producer, { sequence: item.sequence, error: leftBehind(item) }));
     } else if (context.draining()) outcome.unstarted.add(item.sequence);
-    else sends.push(runItem(context, bundle.producer, item, payloads, outcome, refuse));
+    else if (changed.size > 0 && item.inputs.some(({ key }) => changed.has(key))) {
+      refuse(item.sequence, tensorsChanged(context.keys));
+    } else sends.push(runItem(context, bundle.producer, item, payloads, outcome, refuse));
   }
   await Promise.all(sends);
   return outcome;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** Whoever sent the request may send it again. */
+function tensorsChanged(keys: QueueKeys | undefined): InferError {
+  const text = 'the tensors of the request were changed while they lay in the queue';
+  keys?.refuse('tensors', text);
+  return new InferError('UNAVAILABLE', text);
 }
 
 /**
@@ -146,8 +165,10 @@ async function runItem(
       outcome.dropped += 1;
       if (own) reply = { sequence, error: cancelledError() };
     } else {
+      const failure = InferError.from(error);
       outcome.failed += 1;
-      reply = { sequence, error: InferError.from(error) };
+      outcome.firstFailure ??= failure;
+      reply = { sequence, error: failure };
     }
   } finally {
     held.delete(holding);

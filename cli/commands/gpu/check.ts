@@ -73,7 +73,8 @@ async function runProbe(folder: GpuFolder, note: (result: StepResult) => boolean
   const paths = [...folder.libraryFolders, process.env['LD_LIBRARY_PATH'] ?? ''].filter((path) => path !== '');
   const args = [...process.execArgv, process.argv[1] ?? '', 'gpu', PROBE_COMMAND, folder.path];
   const child = spawn(process.execPath, args, {
-    env: { ...process.env, LD_LIBRARY_PATH: paths.join(':') },
+    // The numbers of nvidia-smi, as in a server.
+    env: { CUDA_DEVICE_ORDER: 'PCI_BUS_ID', ...process.env, LD_LIBRARY_PATH: paths.join(':') },
     stdio: ['ignore', 'pipe', 'ignore'],
     timeout: PROBE_MS,
     killSignal: 'SIGKILL',

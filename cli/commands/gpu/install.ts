@@ -1,6 +1,5 @@
-import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { mkdir, readdir, rename, rm, statfs, symlink, writeFile } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { InferError } from '../../../shared/errors.ts';
 import { CUDA_MAJOR } from '../../../worker/engine/backend/onnx/gpu/cuda-libraries.ts';
@@ -11,15 +10,19 @@ import {
   isGpuPlatform,
   MANIFEST_NAME,
   packagedCore,
+  problemOfFolder,
+  readGpuFolder,
   SITE_FOLDER,
 } from '../../../worker/engine/backend/onnx/gpu/gpu-folder.ts';
 import type { GpuSettings } from '../../flags/gpu-catalogue.ts';
 import { gpuDir } from '../../gpu-dir.ts';
 import { buildCommit, identify } from './file-identity.ts';
-import { packagesFor, planText } from './packages.ts';
-import { type ChosenWheel, findPip, type Pip } from './pip.ts';
+import { fits, type GpuPackage, neededRoomMb, packagesFor, pipCommand, planText, wheelFor } from './packages.ts';
+import { fileSizes, findPip, type Pip, wheelVersion } from './pip.ts';
 
 const WHEEL_FOLDER = 'wheels';
+const PROGRESS_MS = 5000;
+const BYTES_PER_MB = 1e6;
 
 /**
  * `millrace gpu install`. Until the manifest is written, which is last, the folder counts as empty; what was fetched before
@@ -36,19 +39,25 @@ export async function install(settings: GpuSettings<'install'>): Promise<void> {
   const core = packagedCore();
   const packages = packagesFor(core.version, settings.providerOnly);
   process.stdout.write(planText(packages, folder, settings.from));
-  if (settings.dryRun) return;
+  if (await isComplete(folder, packages)) {
+    say('all of it is installed already, and whole; next: millrace gpu check');
+    return;
+  }
+  if (settings.dryRun) {
+    say(`to fetch the wheels elsewhere, for --from=DIR: ${pipCommand(packages)}`);
+    return;
+  }
   if (!settings.yes && !(await agreed())) return;
   const pip = await findPip();
-  const specs = packages.map(({ name, versions }) => `${name}${versions}`);
+  await assertRoom(folder, packages, settings.from !== undefined);
   const wheels =
     settings.from === undefined
-      ? await fetchWheels(pip, specs, join(folder, WHEEL_FOLDER))
-      : await wheelsIn(
-          resolve(settings.from),
-          packages.map(({ name }) => name),
-          core.version,
-        );
-  const manifest = await unpackAll(pip, wheels, folder, core);
+      ? await fetchWheels(pip, packages, join(folder, WHEEL_FOLDER))
+      : await wheelsIn(resolve(settings.from), packages);
+  const manifest = await unpackAll(pip, wheels, folder, core).catch(async (error: unknown) => {
+    await rm(join(folder, SITE_FOLDER), { recursive: true, force: true });
+    throw error;
+  });
   await writeFile(join(folder, `${MANIFEST_NAME}.new`), `${JSON.stringify(manifest, null, 2)}\n`);
   await rename(join(folder, `${MANIFEST_NAME}.new`), join(folder, MANIFEST_NAME));
   await rm(join(folder, WHEEL_FOLDER), { recursive: true, force: true });
@@ -60,6 +69,29 @@ export async function install(settings: GpuSettings<'install'>): Promise<void> {
 interface Wheel {
   readonly path: string;
   readonly label: string;
+}
+
+/** Whether an earlier call has left just this behind. */
+async function isComplete(path: string, packages: readonly GpuPackage[]): Promise<boolean> {
+  const folder = readGpuFolder(path);
+  if (!folder || problemOfFolder(folder)) return false;
+  const { packages: labels, files } = folder.manifest;
+  if (!packages.every((wanted) => labels.some((label) => fits(wanted, label)))) return false;
+  for (const [name, { sha256 }] of Object.entries(files)) {
+    if ((await identify(join(path, name))).sha256 !== sha256) return false;
+  }
+  return true;
+}
+
+/** @throws InferError RESOURCE_EXHAUSTED where the disk has less room than wheels and libraries take */
+async function assertRoom(folder: string, packages: readonly GpuPackage[], haveWheels: boolean): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const { bavail, bsize } = await statfs(folder);
+  const hereBytes = (await fileSizes(folder)).reduce((sum, size) => sum + size, 0);
+  const freeMb = Math.floor((bavail * bsize + hereBytes) / BYTES_PER_MB);
+  const neededMb = neededRoomMb(packages, haveWheels);
+  if (freeMb >= neededMb) return;
+  throw new InferError('RESOURCE_EXHAUSTED', `${folder} has room for ${freeMb} MB, and ${neededMb} MB are needed`);
 }
 
 async function agreed(): Promise<boolean> {
@@ -75,49 +107,50 @@ async function agreed(): Promise<boolean> {
 }
 
 /** One after the other, so that an interruption costs the one under way. */
-async function fetchWheels(pip: Pip, specs: readonly string[], folder: string): Promise<Wheel[]> {
-  await mkdir(folder, { recursive: true });
-  const chosen = await pip.choose(specs);
+async function fetchWheels(pip: Pip, packages: readonly GpuPackage[], folder: string): Promise<Wheel[]> {
   const wheels: Wheel[] = [];
-  for (const [index, wheel] of chosen.entries()) {
-    const label = `${wheel.name} ${wheel.version}`;
-    const path = join(folder, wheel.fileName);
-    const place = `[${index + 1}/${chosen.length}]`;
-    if (await isWhole(path, wheel)) say(`${place} ${label} is here already`);
-    else {
-      say(`${place} ${label} is being fetched`);
-      await rm(path, { force: true });
-      await pip.download(wheel, folder);
-      if (!(await isWhole(path, wheel)))
-        throw new InferError('UNAVAILABLE', `${label} did not arrive whole: try again`);
-    }
-    wheels.push({ path, label: `${wheel.name}==${wheel.version}` });
+  for (const [index, { name, versions, downloadMb }] of packages.entries()) {
+    const place = `[${index + 1}/${packages.length}]`;
+    say(`${place} ${name}${versions}, about ${downloadMb} MB`);
+    const own = join(folder, name);
+    const stop = tellProgress(own, downloadMb);
+    const { path, wasHere } = await pip.download(`${name}${versions}`, own).finally(stop);
+    const label = labelOf(name, path);
+    say(`${place} ${label} ${wasHere ? 'was here already' : 'is here'}`);
+    wheels.push({ path, label });
   }
   return wheels;
 }
 
-/** Where the index tells no hash, a file is taken for whole once pip has moved it to its place. */
-async function isWhole(path: string, { sha256 }: ChosenWheel): Promise<boolean> {
-  if (!existsSync(path)) return false;
-  return sha256 === undefined || (await identify(path)).sha256 === sha256;
+/** Says now and then how much of a wheel has come. pip moves it when it is whole, so the largest file is the one. */
+function tellProgress(folder: string, downloadMb: number): () => void {
+  let lastMb = 0;
+  const look = async (): Promise<void> => {
+    const mb = Math.floor(Math.max(0, ...(await fileSizes(folder))) / BYTES_PER_MB);
+    if (mb > lastMb && mb < downloadMb) say(`      ${mb} of about ${downloadMb} MB`);
+    lastMb = mb;
+  };
+  const timer = setInterval(() => void look(), PROGRESS_MS);
+  return () => clearInterval(timer);
 }
 
 /** Wheels that somebody has brought. @throws InferError NOT_FOUND that names those that are missing */
-async function wheelsIn(folder: string, names: readonly string[], version: string): Promise<Wheel[]> {
+async function wheelsIn(folder: string, packages: readonly GpuPackage[]): Promise<Wheel[]> {
   const files = await readdir(folder).catch(() => []); // not there: the text below says what is missing
   const wheels: Wheel[] = [];
   const missing: string[] = [];
-  for (const name of names) {
-    const start = `${name.replaceAll('-', '_')}-${name === 'onnxruntime-gpu' ? `${version}-` : ''}`;
-    const file = files
-      .filter((one) => one.startsWith(start) && /x86_64\.whl$/.test(one))
-      .sort()
-      .at(-1);
-    if (file === undefined) missing.push(name === 'onnxruntime-gpu' ? `${name}==${version}` : name);
-    else wheels.push({ path: join(folder, file), label: `${name}==${file.split('-')[1] ?? ''}` });
+  for (const wanted of packages) {
+    const file = wheelFor(wanted, files);
+    if (file === undefined) missing.push(`${wanted.name}${wanted.versions}`);
+    else wheels.push({ path: join(folder, file), label: labelOf(wanted.name, file) });
   }
   if (missing.length === 0) return wheels;
-  throw new InferError('NOT_FOUND', `${folder} has no wheel for linux x86_64 of ${missing.join(', ')}`);
+  const text = `${folder} has no wheel for linux x86_64 of ${missing.join(', ')}`;
+  throw new InferError('NOT_FOUND', `${text}; --dry-run shows how to fetch them`);
+}
+
+function labelOf(name: string, path: string): string {
+  return `${name}==${wheelVersion(basename(path))}`;
 }
 
 async function unpackAll(

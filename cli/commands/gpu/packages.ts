@@ -1,3 +1,5 @@
+import { newestWheel, TARGET, wheelVersion } from './pip.ts';
+
 /** One package of the Python index; nothing of Python in it is used. */
 export interface GpuPackage {
   readonly name: string;
@@ -24,6 +26,31 @@ const NVIDIA_PACKAGES: readonly GpuPackage[] = [
 
 export function packagesFor(version: string, providerOnly: boolean): GpuPackage[] {
   return [providerPackage(version), ...(providerOnly ? [] : NVIDIA_PACKAGES)];
+}
+
+/** Whether a package that is there, as `nvidia-cublas==13.1`, is what is wanted. */
+export function fits({ name, versions }: GpuPackage, label: string): boolean {
+  const wanted = `${name}${versions}`;
+  return wanted.endsWith('*') ? label.startsWith(wanted.slice(0, -1)) : label === wanted;
+}
+
+/** Of the names in a folder: the newest wheel of a package that fits. */
+export function wheelFor(wanted: GpuPackage, files: readonly string[]): string | undefined {
+  const start = `${wanted.name.replaceAll('-', '_')}-`;
+  const named = files.filter((file) => file.startsWith(start) && /x86_64\.whl$/.test(file));
+  return newestWheel(named.filter((file) => fits(wanted, `${wanted.name}==${wheelVersion(file)}`)));
+}
+
+/** At the most: wheels are removed when all of them are unpacked. */
+export function neededRoomMb(packages: readonly GpuPackage[], haveWheels: boolean): number {
+  const each = packages.map(({ downloadMb, unpackedMb }) => unpackedMb + (haveWheels ? 0 : downloadMb));
+  return sum(each);
+}
+
+/** For a machine that reaches an index, whatever its own system is. */
+export function pipCommand(packages: readonly GpuPackage[]): string {
+  const specs = packages.map(({ name, versions }) => `'${name}${versions}'`);
+  return ['python3 -m pip download --dest=DIR', ...TARGET, ...specs].join(' ');
 }
 
 /** What is asked about before anything is fetched. */

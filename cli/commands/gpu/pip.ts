@@ -1,17 +1,10 @@
 import { spawn } from 'node:child_process';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { InferError } from '../../../shared/errors.ts';
 
-/** A wheel that pip has chosen. */
-export interface ChosenWheel {
-  readonly name: string;
-  readonly version: string;
-  readonly fileName: string;
-  /** undefined where the index does not tell. */
-  readonly sha256: string | undefined;
-}
-
 /** So that neither the local Python's version nor its platform decides: nothing of Python in a wheel is used. */
-const TARGET = [
+export const TARGET = [
   '--no-deps',
   '--only-binary=:all:',
   '--python-version=3.12',
@@ -44,56 +37,88 @@ export class Pip {
     this.#python = python;
   }
 
-  /** The newest wheels that fit. @throws InferError UNAVAILABLE with what pip said */
-  async choose(specs: readonly string[]): Promise<ChosenWheel[]> {
-    const report = await this.#run(['-m', 'pip', 'install', '--dry-run', '--quiet', '--ignore-installed',
-      '--report=-', '--target=.', ...TARGET, ...specs]); // prettier-ignore
-    return parseReport(report);
+  /**
+   * The newest wheel that fits into a folder of its own, which is made; one that is there whole is not fetched again.
+   * What pip has so far lies in `folder` too: the system's folder for temporary files may be small.
+   * @returns its path, and whether it was there. @throws InferError UNAVAILABLE with what pip said
+   */
+  async download(spec: string, folder: string): Promise<{ readonly path: string; readonly wasHere: boolean }> {
+    const temporary = join(folder, TEMPORARY);
+    await rm(temporary, { recursive: true, force: true });
+    await mkdir(temporary, { recursive: true });
+    const args = ['-m', 'pip', 'download', '--progress-bar=off', `--dest=${folder}`, ...TARGET, spec];
+    const text = await runPython(this.#python, args, { ...process.env, TMPDIR: temporary });
+    await rm(temporary, { recursive: true, force: true });
+    const wheel = newestWheel(await readdir(folder));
+    if (wheel === undefined) throw new InferError('UNAVAILABLE', `pip brought no wheel of ${spec}`);
+    return { path: join(folder, wheel), wasHere: /already downloaded/.test(text) };
   }
 
-  /** One wheel into a folder. What pip says of its progress goes to the terminal. @throws InferError likewise */
-  async download({ name, version }: ChosenWheel, folder: string): Promise<void> {
-    await this.#run(
-      ['-m', 'pip', 'download', `--dest=${folder}`, ...TARGET, `${name}==${version}`],
-      process.stderr.isTTY,
-    );
-  }
-
-  /** The files that were unpacked, by their path below `folder`. @throws InferError INTERNAL when the wheel is damaged */
+  /** The files that were unpacked, by their path below `folder`. @throws InferError INVALID_ARGUMENT when the wheel is damaged */
   async unpack(wheel: string, folder: string, withCore: boolean): Promise<string[]> {
-    const text = await this.#run(['-c', UNPACK, wheel, folder, withCore ? 'core' : '']);
+    const args = ['-c', UNPACK, wheel, folder, withCore ? 'core' : ''];
+    const text = await runPython(this.#python, args, process.env).catch((cause: unknown) => {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw new InferError('INVALID_ARGUMENT', `${basename(wheel)} cannot be unpacked: ${reason}`, { cause });
+    });
     return text.split('\n').filter((line) => line !== '');
   }
+}
 
-  #run(args: readonly string[], shown = false): Promise<string> {
-    return runPython(this.#python, args, shown);
+/** Where pip keeps what it has of a wheel, inside the folder that it fetches into. */
+const TEMPORARY = 'partial';
+
+/** Sizes of the files in a folder, at any depth. */
+export async function fileSizes(folder: string): Promise<number[]> {
+  const names = await readdir(folder, { recursive: true }).catch(() => []); // not there yet
+  const files = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => undefined))); // moved meanwhile
+  return files.flatMap((file) => (file?.isFile() ? [file.size] : []));
+}
+
+/** Of the names in a folder: the wheel with the highest version. */
+export function newestWheel(names: readonly string[]): string | undefined {
+  return names
+    .filter((name) => name.endsWith('.whl'))
+    .sort((a, b) => compareVersions(wheelVersion(a), wheelVersion(b)))
+    .at(-1);
+}
+
+export function wheelVersion(name: string): string {
+  return name.split('-')[1] ?? '';
+}
+
+/** By their numbers, so that 13.10 comes after 13.9. */
+export function compareVersions(a: string, b: string): number {
+  const [left, right] = [a, b].map((text) => text.split('.').map((part) => Number.parseInt(part, 10) || 0));
+  const length = Math.max(left?.length ?? 0, right?.length ?? 0);
+  for (let index = 0; index < length; index += 1) {
+    const difference = (left?.[index] ?? 0) - (right?.[index] ?? 0);
+    if (difference !== 0) return difference;
   }
+  return 0;
 }
 
 /** @throws InferError UNAVAILABLE when there is no Python with pip */
 export async function findPip(): Promise<Pip> {
   for (const python of ['python3', 'python']) {
-    const version = await runPython(python, ['-m', 'pip', '--version'], false).catch(() => undefined); // the next may have it
+    const version = await runPython(python, ['-m', 'pip', '--version'], process.env).catch(() => undefined); // the next may have it
     if (version !== undefined) return new Pip(python);
   }
   const text = 'Python with pip is needed to fetch and unpack packages, not to run: install python3 and python3-pip';
   throw new InferError('UNAVAILABLE', text);
 }
 
-function runPython(python: string, args: readonly string[], shown: boolean): Promise<string> {
+function runPython(python: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(python, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(python, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     let stdout = '';
     let stderr = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      stdout += text;
-      if (shown) process.stderr.write(text);
-    });
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr = (stderr + text).slice(-4000)));
     child.once('error', reject);
-    child.once('close', (code) => {
+    child.once('close', (code, signal) => {
       if (code === 0) resolve(stdout);
-      else reject(new InferError('UNAVAILABLE', `pip failed: ${lastError(stderr)}`));
+      else reject(new InferError('UNAVAILABLE', `python failed: ${signal ?? lastError(stderr)}`));
     });
   });
 }
@@ -103,28 +128,4 @@ function lastError(stderr: string): string {
   const lines = stderr.split('\n').filter((line) => line.trim() !== '');
   const errors = lines.filter((line) => line.startsWith('ERROR'));
   return (errors.length > 0 ? errors.join(' ') : (lines.at(-1) ?? 'no reason given')).slice(0, 1000);
-}
-
-/** The wheels in pip's installation report. @throws InferError INTERNAL for another text */
-export function parseReport(text: string): ChosenWheel[] {
-  // Checked below, item by item.
-  const { install } = JSON.parse(text.slice(text.indexOf('{'))) as { install?: unknown };
-  if (!Array.isArray(install)) throw new InferError('INTERNAL', 'pip gave a report without wheels');
-  return install.map((item) => {
-    const { metadata, download_info: download } = item as ReportItem;
-    const url = download?.url;
-    if (!metadata?.name || !metadata.version || !url) throw new InferError('INTERNAL', 'pip gave an unknown report');
-    const sha256 =
-      download.archive_info?.hashes?.['sha256'] ?? /^sha256=(\w+)/.exec(download.archive_info?.hash ?? '')?.[1];
-    const fileName = decodeURIComponent(new URL(url).pathname.split('/').at(-1) ?? '');
-    return { name: metadata.name, version: metadata.version, fileName, sha256 };
-  });
-}
-
-interface ReportItem {
-  readonly metadata?: { readonly name?: string; readonly version?: string };
-  readonly download_info?: {
-    readonly url?: string;
-    readonly archive_info?: { readonly hash?: string; readonly hashes?: Readonly<Record<string, string>> };
-  };
 }

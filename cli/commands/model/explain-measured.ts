@@ -2,7 +2,7 @@ import type { BatchingReport } from '../../../shared/infer/batching-report.ts';
 import { LONELY_WAITS } from '../../../worker/engine/schedule/wait-evidence.ts';
 
 /** When a run begins, where the engine has chosen it. */
-export function chosenWords({ maxRows, delayMs, auto, goalMs, reason }: BatchingReport): string[] {
+export function chosenWords({ maxRows, delayMs, auto, goalMs, reason, sizes }: BatchingReport): string[] {
   const goal = goalMs === undefined ? '' : `, for slo_p99_ms ${goalMs}`;
   const chosen = auto
     ? [`Rows and delay are chosen from the measured times${goal}, and again while the model runs.`]
@@ -14,7 +14,8 @@ export function chosenWords({ maxRows, delayMs, auto, goalMs, reason }: Batching
   const company = `at most ${ms(delayMs)} from the arrival of the oldest request`;
   const lone = `A lone request runs at once after ${LONELY_WAITS} waits in a row that brought nobody.`;
   const wait = delayMs === 0 ? 'fewer as soon as an instance is idle.' : `fewer wait ${company}. ${lone}`;
-  return [...chosen, ...why, `Now a run starts with ${maxRows} rows, ${wait}`];
+  const filled = sizes ? [`A run has ${sizes.join(', ')} rows and is filled up where there are fewer.`] : [];
+  return [...chosen, ...why, `Now a run starts with ${maxRows} rows, ${wait}`, ...filled];
 }
 
 /** What was measured at load. */

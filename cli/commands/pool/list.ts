@@ -1,4 +1,4 @@
-import type { ModelView, PoolView, WorkerView } from '../../../producer/pool/pool-view.ts';
+import type { GpuView, ModelView, PoolView, WorkerView } from '../../../producer/pool/pool-view.ts';
 import type { PoolSettings } from '../../flags/pool-catalogue.ts';
 import type { Colour, Output } from '../output.ts';
 import { createServerClient } from '../server-client.ts';
@@ -12,6 +12,7 @@ export async function listPool(settings: PoolSettings<'list'>, output: Output): 
 }
 
 const WORKER_TITLES = ['worker', 'state', 'load', 'in hand', 'devices', 'last job', 'models'];
+const GPU_TITLES = ['gpu', 'worker', 'name', 'memory', 'busy'];
 const MODEL_TITLES = ['model', 'workers', 'waiting', 'running', 'rows/s', 'ms/row', 'desired'];
 
 export function printPool(view: PoolView, output: Output, nowMs = Date.now()): void {
@@ -26,6 +27,11 @@ export function printPool(view: PoolView, output: Output, nowMs = Date.now()): v
       output,
       1,
     );
+  }
+  const gpus = workers.flatMap((worker) => worker.devices.filter(isGpu).map((gpu) => rowOfGpu(worker, gpu)));
+  if (gpus.length > 0) {
+    output.line('');
+    printTable(GPU_TITLES, gpus, output);
   }
   if (models.length > 0) {
     output.line('');
@@ -45,10 +51,31 @@ function rowOfWorker(worker: WorkerView, nowMs: number): string[] {
     state,
     `${Math.round(load * 100)}%`,
     String(inHand),
-    devices.map(({ kind, count }) => `${count} ${kind}`).join(' + '),
+    countedDevices(devices),
     lastJob === null ? '-' : ago(nowMs - Date.parse(lastJob)),
     shown.length > 0 ? shown.join(', ') : reason,
   ];
+}
+
+function countedDevices(devices: WorkerView['devices']): string {
+  const counts = new Map<string, number>();
+  for (const { kind, count } of devices) counts.set(kind, (counts.get(kind) ?? 0) + count);
+  return [...counts].map(([kind, count]) => `${count} ${kind}`).join(' + ');
+}
+
+function isGpu(device: WorkerView['devices'][number]): device is GpuView {
+  return 'uuid' in device;
+}
+
+function rowOfGpu({ name: worker }: WorkerView, gpu: GpuView): string[] {
+  const { uuid, index, name, memory_used_bytes: used, memory_total_bytes: total, utilization } = gpu;
+  const memory = used === null || total === null ? '-' : `${gibibytes(used)} of ${gibibytes(total)} GiB`;
+  const busy = utilization === null ? '-' : `${Math.round(utilization * 100)}%`;
+  return [uuid ?? String(index), worker, name, memory, busy];
+}
+
+function gibibytes(bytes: number): string {
+  return (bytes / 1024 ** 3).toFixed(1);
 }
 
 function rowOfModel(model: ModelView): string[] {

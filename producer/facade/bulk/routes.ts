@@ -40,6 +40,16 @@ export function registerBulkRoutes(app: FastifyInstance, context: FacadeContext,
     });
   }
 
+  /** Each tenant has its share, so that none takes the places of the others. */
+  function assertRoom(tenant: string): void {
+    const share = context.tenants?.shareOf(tenant, MAX_RUNS) ?? MAX_RUNS;
+    let own = 0;
+    for (const run of runs) if (run.tenant === tenant) own += 1;
+    if (runs.size < MAX_RUNS && own < share) return;
+    const whose = own >= share && tenant !== '' ? `${own} bulk requests of ${tenant}` : `${runs.size} bulk requests`;
+    throw new InferError('RESOURCE_EXHAUSTED', `${whose} are under way, no more are taken`);
+  }
+
   async function answer(request: FastifyRequest<BulkRoute>, reply: FastifyReply): Promise<void> {
     const { params, query, body } = request;
     const options = readBulkOptions(query);
@@ -47,9 +57,8 @@ export function registerBulkRoutes(app: FastifyInstance, context: FacadeContext,
     // What no line could do is told before the first one.
     context.catalog.resolve(model, version);
     assertPlain(request);
-    if (runs.size >= MAX_RUNS) {
-      throw new InferError('RESOURCE_EXHAUSTED', `${runs.size} bulk requests are under way, no more are taken`);
-    }
+    const tenant = tenantOf(request);
+    assertRoom(tenant);
     reply.header('content-type', NDJSON);
     reply.header('x-request-id', request.id);
     reply.header('x-accel-buffering', 'no');
@@ -61,7 +70,6 @@ export function registerBulkRoutes(app: FastifyInstance, context: FacadeContext,
     raw.flushHeaders();
     const maxLineBytes = Math.min(MAX_LINE_BYTES, settings.maxJsonBytes);
     const { sendTimeoutMs, receiveTimeoutMs } = settings;
-    const tenant = tenantOf(request);
     const work = { model, version, tenant, requestId: request.id, options, maxLineBytes, sendTimeoutMs };
     const run = new BulkRun(context, work, raw);
     runs.add(run);

@@ -17,6 +17,7 @@ const MAX_UNREAD_BYTES = 256 * 1024;
 export class EventStreams {
   readonly #context: FacadeContext;
   #count = 0;
+  readonly #countOf = new Map<string, number>();
 
   constructor(context: FacadeContext) {
     this.#context = context;
@@ -26,14 +27,11 @@ export class EventStreams {
    * Sends the job as it is and each change until it is over. Resolves when the stream has ended.
    * @throws InferError NOT_FOUND before anything is sent, RESOURCE_EXHAUSTED when there are too many streams
    */
-  async send(reply: FastifyReply, id: string): Promise<void> {
+  async send(reply: FastifyReply, id: string, tenant: string): Promise<void> {
     const { jobs } = this.#context;
     await jobs.get(id);
-    if (this.#count >= MAX_STREAMS) {
-      const text = `${this.#count} streams of job events are open, no more are taken; use ?wait= instead`;
-      throw new InferError('RESOURCE_EXHAUSTED', text);
-    }
-    this.#count += 1;
+    this.#assertRoom(tenant);
+    this.#change(tenant, 1);
     const { raw } = reply;
     const hungUp = hungUpOf(reply);
     reply.header('content-type', EVENT_STREAM);
@@ -64,8 +62,24 @@ export class EventStreams {
       this.#context.logger.debug({ job: id, error: String(error) }, 'job events ended early');
     } finally {
       clearInterval(heartbeat);
-      this.#count -= 1;
+      this.#change(tenant, -1);
       raw.end();
     }
+  }
+
+  /** Each tenant has its share, so that none takes the places of the others. */
+  #assertRoom(tenant: string): void {
+    const own = this.#countOf.get(tenant) ?? 0;
+    const share = this.#context.tenants?.shareOf(tenant, MAX_STREAMS) ?? MAX_STREAMS;
+    if (this.#count < MAX_STREAMS && own < share) return;
+    const text = `${own >= share ? own : this.#count} streams of job events are open, no more are taken; use ?wait= instead`;
+    throw new InferError('RESOURCE_EXHAUSTED', text);
+  }
+
+  #change(tenant: string, by: 1 | -1): void {
+    this.#count += by;
+    const own = (this.#countOf.get(tenant) ?? 0) + by;
+    if (own === 0) this.#countOf.delete(tenant);
+    else this.#countOf.set(tenant, own);
   }
 }

@@ -63,8 +63,8 @@ export function registerJobRoutes(
     }
     return sendJson(reply.code(202).header('retry-after', RETRY_AFTER_SECONDS), encodeJob(view));
   });
-  app.get<JobRoute>('/jobs/:id/events', { ...own, exposeHeadRoute: false }, async ({ params }, reply) => {
-    await streams.send(reply, params.id);
+  app.get<JobRoute>('/jobs/:id/events', { ...own, exposeHeadRoute: false }, async (request, reply) => {
+    await streams.send(reply, request.params.id, tenantOf(request));
     return reply;
   });
   app.delete<JobRoute>('/jobs/:id', own, async ({ params }, reply) => {

@@ -21,6 +21,9 @@ export const ModelMetadataBody = Type.Object({
   platform: Type.String(),
   inputs: Type.Array(TensorMetadata),
   outputs: Type.Array(TensorMetadata),
+  parameters: Type.Optional(
+    Type.Object({ devices: Type.String() }, { description: 'for a model on GPUs: "gpu:0" or "gpu:0,gpu:1"' }),
+  ),
 });
 
 export const ModelConfigBody = Type.Object(

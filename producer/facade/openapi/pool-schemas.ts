@@ -9,6 +9,17 @@ const SPEED = {
   ms_per_row: Measured,
 };
 
+const Device = Type.Object({
+  kind: Type.Enum(['cpu', 'gpu']),
+  name: Type.String(),
+  count: Type.Integer({ minimum: 0, description: 'cores of a CPU; 1 for a GPU' }),
+  index: Type.Optional(Type.Integer({ minimum: 0, description: 'of a GPU, as the models of the worker count' })),
+  uuid: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'of a GPU, as nvidia-smi tells it' })),
+  memory_total_bytes: Type.Optional(Measured),
+  memory_used_bytes: Type.Optional(Measured),
+  utilization: Type.Optional(Measured),
+});
+
 export const PoolBody = Type.Object({
   desired_workers: Type.Integer({ minimum: 0, description: 'for all models together' }),
   latency_goal_ms: Count,
@@ -22,7 +33,7 @@ export const PoolBody = Type.Object({
       state: Type.Enum(['ready', 'not_ready', 'draining']),
       reason: Type.String(),
       started: Time,
-      devices: Type.Array(Type.Object({ kind: Type.Enum(['cpu', 'gpu']), name: Type.String(), count: Count })),
+      devices: Type.Array(Device),
       requests_in_hand: Count,
       load: Type.Number({ minimum: 0, maximum: 1, description: 'part of its time that it works' }),
       loop_delay_ms: Measured,

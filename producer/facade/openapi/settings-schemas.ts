@@ -13,6 +13,7 @@ const Batching = Type.Object(
     auto: Type.Boolean({ description: 'whether rows and delay are chosen from the curve' }),
     slo_p99_ms: Type.Optional(Share),
     reason: Type.String({ description: 'empty where the config says so' }),
+    sizes: Type.Optional(Type.Array(Count, { description: 'rows that a run may have; absent for any' })),
     curve: Type.Array(Type.Object({ rows: Count, ms: Share }), { description: 'times of runs, measured at load' }),
     company: Type.Optional(
       Type.Object(

@@ -9,7 +9,7 @@ import { freeMemory } from '../../../shared/tensor/free-memory.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
 import { stateOf } from '../triton/known-model.ts';
-import { modelMetadata, serverMetadata } from '../triton/metadata.ts';
+import { modelMetadataWithDevices, serverMetadata } from '../triton/metadata.ts';
 import { withRequestId } from '../triton/request-id.ts';
 import { wantsJob } from '../jobs/job-options.ts';
 import { registerJobRoutes } from '../jobs/routes.ts';
@@ -54,7 +54,7 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
   // Versions are digits; anything else falls through to 404.
   for (const path of ['/v2/models/:model', '/v2/models/:model/versions/:version(^[0-9]+$)']) {
     app.get<ModelRoute>(path, (request, reply) =>
-      sendJson(reply, modelMetadata(modelOf(request), request.params.version)),
+      sendJson(reply, modelMetadataWithDevices(modelOf(request), request.params.version)),
     );
     app.get<ModelRoute>(`${path}/ready`, (request, reply) => {
       assertReady(catalog, modelOf(request));

@@ -1,5 +1,6 @@
 import type { ModelState } from '../../../shared/infer/ports.ts';
 import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.ts';
+import { ModelInstanceGroup_Kind } from '../../../shared/proto/generated/model_config_pb.ts';
 import type { Services } from '../../service/services.ts';
 
 /** What this server speaks beyond the core of the protocol; clients switch features on by these words. */
@@ -31,6 +32,20 @@ export function modelMetadata(model: ReadyModel, version: string | undefined) {
     inputs: model.inputs.map(tensorMetadata),
     outputs: model.outputs.map(tensorMetadata),
   };
+}
+
+/**
+ * The same, and for a model on GPUs which ones, under a key that the gRPC message has not: what KIND_AUTO has become shows.
+ * @param version as there
+ */
+export function modelMetadataWithDevices(model: ReadyModel, version: string | undefined) {
+  const devices = new Set<string>();
+  for (const { kind, gpus } of model.config.instanceGroup) {
+    if (kind === ModelInstanceGroup_Kind.GPU) for (const gpu of gpus) devices.add(`gpu:${gpu}`);
+    else devices.add('cpu');
+  }
+  const onGpu = [...devices].some((device) => device !== 'cpu');
+  return { ...modelMetadata(model, version), ...(onGpu && { parameters: { devices: [...devices].join(',') } }) };
 }
 
 function tensorMetadata({ name, datatype, shape }: TensorSpec) {

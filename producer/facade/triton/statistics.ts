@@ -88,7 +88,7 @@ function batchRow([batchSize, stats]: readonly [number, Readonly<BatchSizeStats>
   };
 }
 
-function batchingRow({ merges, maxRows, delayMs, auto, goalMs, reason, curve, company }: BatchingReport) {
+function batchingRow({ merges, maxRows, delayMs, auto, goalMs, reason, sizes, curve, company }: BatchingReport) {
   return {
     merges,
     max_rows: maxRows,
@@ -96,6 +96,7 @@ function batchingRow({ merges, maxRows, delayMs, auto, goalMs, reason, curve, co
     auto,
     ...(goalMs !== undefined && { slo_p99_ms: goalMs }),
     reason,
+    ...(sizes && { sizes }),
     curve,
     ...(company && {
       company: {

@@ -5,7 +5,9 @@ import { closeRedis, leaveWrongServer } from '../../../shared/runtime/redis.ts';
 import { redisOptionsOf } from '../../../shared/runtime/redis-address.ts';
 import { parseInfo } from '../../../shared/runtime/redis-checks.ts';
 import { cachedResponseKey } from '../../../shared/wire/names.ts';
+import type { QueueKeys } from '../../../shared/wire/queue-keys.ts';
 import { decodeReplies, encodeReplies } from '../../../shared/wire/reply.ts';
+import { openBytes, sealBytes } from '../../../shared/wire/sealed.ts';
 import { asKept } from './copy-response.ts';
 import type { RedisCacheSettings } from './cache-settings.ts';
 import { bytesOf } from './local-store.ts';
@@ -26,13 +28,16 @@ export class RedisStore implements ResponseStore {
   readonly #redis: Redis;
   readonly #settings: RedisCacheSettings;
   readonly #logger: Logger;
+  readonly #keys: QueueKeys | undefined;
   #pausedUntilMs = -Infinity;
   #bytesLeaving = 0;
   #lookedMs = -Infinity;
   #full = false;
   #failures = 0;
 
-  constructor(settings: RedisCacheSettings, logger: Logger) {
+  /** @param keys with which answers are signed; one that is not signed as it should be is a miss */
+  constructor(settings: RedisCacheSettings, logger: Logger, keys?: QueueKeys) {
+    this.#keys = keys;
     this.#settings = settings;
     this.#logger = logger;
     this.#redis = createClient(settings, logger);
@@ -63,7 +68,12 @@ export class RedisStore implements ResponseStore {
     this.#bytesLeaving += bytes;
     const frame = encodeReplies([{ sequence: 0, response: asKept(response) }]);
     this.#redis
-      .set(cachedResponseKey(key), frame, 'PX', this.#settings.ttlMs)
+      .set(
+        cachedResponseKey(key),
+        sealBytes(this.#keys, 'cache', cachedResponseKey(key), frame),
+        'PX',
+        this.#settings.ttlMs,
+      )
       .catch((error: unknown) => this.#failed(error))
       .finally(() => (this.#bytesLeaving -= bytes));
   }
@@ -82,13 +92,22 @@ export class RedisStore implements ResponseStore {
 
   async #get(key: string): Promise<InferResponse | undefined> {
     try {
-      const frame = await this.#redis.getBuffer(key);
+      const value = await this.#redis.getBuffer(key);
+      const frame = value && this.#open(key, value);
       if (!frame) return undefined;
       const [reply] = decodeReplies(frame);
       return reply && 'response' in reply ? asKept(reply.response) : undefined;
     } catch (error) {
       this.#failed(error);
       return undefined;
+    }
+  }
+
+  #open(key: string, value: Buffer): Buffer | undefined {
+    try {
+      return openBytes(this.#keys, 'cache', key, value);
+    } catch {
+      return undefined; // counted
     }
   }
 

@@ -13,6 +13,16 @@ export function shareUsedUp(tenant: string, open: number): InferError {
   return new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
 }
 
+/** The tensors of a tenant's open jobs have as many bytes as they may. */
+export function bytesUsedUp(tenant: string, open: number, more: number, limit: number): InferError {
+  if (more > limit) {
+    const text = `the open jobs of ${tenant} may have at most ${limit} bytes, the request has ${more}`;
+    return new InferError('INVALID_ARGUMENT', text);
+  }
+  const text = `the open jobs of ${tenant} have ${open} of ${limit} bytes, no room for ${more} more; try again later`;
+  return new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
+}
+
 /** The job of an idempotency key was there and is not any more. */
 export function keyJustGone(): InferError {
   return new InferError('UNAVAILABLE', 'the job that the key stands for has just gone, try again');

@@ -1,11 +1,15 @@
 import type { Redis } from 'ioredis';
 import { isJobId, isJobState, type JobState } from '../../../shared/jobs/job.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
+import { dropRedis } from '../../../shared/runtime/redis.ts';
+import { within } from '../../../shared/runtime/within.ts';
 import { JOBS_EVENTS_KEY } from '../../../shared/wire/names.ts';
 
 export const EVENTS_BLOCK_MS = 2000;
 const READ_COUNT = 500;
 const RETRY_MS = 100;
+/** A connection on which nothing comes any more is cut after 2 s. */
+const CLOSE_MS = 3000;
 
 /**
  * Reads what happens to the jobs of the pool, from the time of its start on. A connection that breaks loses nothing: it
@@ -40,8 +44,8 @@ export class JobEventReader {
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#reader.disconnect();
-    await this.#loop;
+    dropRedis(this.#reader);
+    await within(this.#loop ?? Promise.resolve(), CLOSE_MS);
   }
 
   async #run(): Promise<void> {

@@ -3,8 +3,10 @@ import type { Redis } from 'ioredis';
 import { FIRST_RETRY_MS, type JobRecord } from '../../../shared/jobs/job.ts';
 import type { RedisLink } from '../../../shared/runtime/redis-link.ts';
 import type { EncodedBundle } from '../../../shared/wire/job.ts';
-import { queueName, VERSION_QUEUES_KEY } from '../../../shared/wire/names.ts';
+import { JOBS_PRODUCER, queueName, VERSION_QUEUES_KEY } from '../../../shared/wire/names.ts';
+import type { QueueKeys } from '../../../shared/wire/queue-keys.ts';
 import { JOB_NAME, KEEP_FAILED } from '../../../shared/wire/queue-options.ts';
+import { signBundle } from '../../../shared/wire/signed-job.ts';
 import type { ModelQueues } from '../../dispatch/model-queues.ts';
 import { MIN_TTL_MS, RECOVERY_MS, refusal, writePayloads } from '../../dispatch/send-bundle.ts';
 import type { VersionQueues } from '../../dispatch/version-queues.ts';
@@ -13,6 +15,8 @@ import type { VersionQueues } from '../../dispatch/version-queues.ts';
 export interface JobPool {
   readonly redis: Redis;
   readonly link: RedisLink;
+  /** Signs jobs and records, and checks them; undefined where they are not signed. */
+  readonly keys?: QueueKeys | undefined;
   readonly queues: Pick<ModelQueues, 'of'>;
   readonly versionQueues: Pick<VersionQueues, 'choose'>;
 }
@@ -26,19 +30,20 @@ const MAX_POSITION = 10_000;
  * @throws InferError UNAVAILABLE when Redis refused it.
  */
 export async function enqueueJob(
-  { redis, link, queues }: JobPool,
+  { redis, link, keys, queues }: JobPool,
   record: JobRecord,
   queueVersion: string,
-  bundle: EncodedBundle,
+  encoded: EncodedBundle,
 ): Promise<void> {
+  const name = queueName(record.model, queueVersion);
+  const bundle = keys ? signBundle(encoded, JOBS_PRODUCER, record.id, name, keys) : encoded;
   const nowMs = Math.round(link.now());
   const delay = Math.max(0, record.dueMs - nowMs);
   const ttlMs = Math.max(record.deadlineMs - nowMs + RECOVERY_MS, MIN_TTL_MS);
   try {
     await Promise.all([
       // A queue that only some workers take from is looked at by them for an hour after the time that stands here.
-      queueVersion !== '' &&
-        redis.zadd(VERSION_QUEUES_KEY, 'GT', record.deadlineMs, queueName(record.model, queueVersion)),
+      queueVersion !== '' && redis.zadd(VERSION_QUEUES_KEY, 'GT', record.deadlineMs, name),
       writePayloads(redis, bundle.payloads, ttlMs),
       queues.of(record.model, queueVersion).add(JOB_NAME, bundle.data, {
         jobId: record.id,

@@ -32,6 +32,8 @@ export interface JobsOptions {
   readonly store: JobStore;
   readonly catalog: ModelCatalog;
   readonly traffic: Pick<Traffic, 'assign'>;
+  /** Lets a submission in, or throws why not; all come in unless given. */
+  readonly admit?: <T>(job: NewJob, take: () => Promise<T>) => Promise<T>;
   /** Without it no job may have a webhook. */
   readonly webhooks?: WebhookPolicy | undefined;
   readonly clock: Clock;
@@ -71,16 +73,18 @@ export class Jobs {
    */
   async submit(job: NewJob): Promise<AddedJob> {
     if (this.#closed) throw new InferError('UNAVAILABLE', 'the server is shutting down');
-    let checked: NewJob;
+    const { store, admit } = this.#options;
     try {
-      checked = this.#check(job);
+      const checked = this.#check(job);
+      return await (admit ? admit(checked, () => store.add(checked)) : store.add(checked));
     } catch (error) {
-      // What was taken before stays taken, also when its model has gone.
+      // Where the store cannot be reached there is nothing to find.
+      if (error instanceof IdempotencyConflict || InferError.from(error).code === 'UNAVAILABLE') throw error;
+      // What was taken before stays taken, also when its model has gone or its tenant has sent enough.
       const record = await this.find(job.idempotency);
       if (record) return { record, created: false };
       throw error;
     }
-    return this.#options.store.add(checked);
   }
 
   /**

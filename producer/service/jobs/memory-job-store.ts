@@ -16,7 +16,7 @@ import {
 } from '../../../shared/jobs/job.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import { copyResponse } from '../cache/copy-response.ts';
-import { conflict, shareUsedUp, tooMany } from './job-errors.ts';
+import { bytesUsedUp, conflict, shareUsedUp, tooMany } from './job-errors.ts';
 import { JobLine } from './job-line.ts';
 import type { AddedJob, Idempotency, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
 import { newRecord } from './new-record.ts';
@@ -29,6 +29,8 @@ export interface MemoryJobStoreOptions {
   readonly maxOpen: number;
   /** How many of so many jobs a tenant may have open; all unless given. */
   readonly shareOf?: ((tenant: string, maxOpen: number) => number) | undefined;
+  /** Bytes that the requests of open jobs of a tenant may have; any number unless given, and for 0. */
+  readonly bytesOf?: ((tenant: string) => number) | undefined;
   /** Bytes of requests and kept answers; while they are reached new jobs are refused. */
   readonly maxBytes: number;
 }
@@ -59,7 +61,7 @@ export class MemoryJobStore implements JobStore {
   readonly #listeners = new Set<JobListener>();
   /** Those that are not over, all and by tenant. */
   #open = 0;
-  readonly #openOf = new Map<string, number>();
+  readonly #openOf = new Map<string, { jobs: number; bytes: number }>();
   #bytes = 0;
   #lastMs = 0;
   #lastId = '';
@@ -161,7 +163,7 @@ export class MemoryJobStore implements JobStore {
     };
     this.#jobs.set(record.id, job);
     if (key !== undefined) this.#keys.set(key, record.id);
-    this.#countOpen(tenant, 1);
+    this.#countOpen(tenant, 1, bytes);
     this.#bytes += bytes;
     this.#after(job, settings.delayMs + settings.timeoutMs, () => this.#expire(job));
     if (settings.delayMs > 0) this.#after(job, settings.delayMs, () => this.#enter(job));
@@ -169,10 +171,12 @@ export class MemoryJobStore implements JobStore {
     return { record, created: true };
   }
 
-  #countOpen(tenant: string, change: 1 | -1): void {
+  #countOpen(tenant: string, change: 1 | -1, bytes: number): void {
     this.#open += change;
-    const own = (this.#openOf.get(tenant) ?? 0) + change;
-    if (own === 0) this.#openOf.delete(tenant);
+    const own = this.#openOf.get(tenant) ?? { jobs: 0, bytes: 0 };
+    own.jobs += change;
+    own.bytes += change * bytes;
+    if (own.jobs === 0) this.#openOf.delete(tenant);
     else this.#openOf.set(tenant, own);
   }
 
@@ -185,10 +189,12 @@ export class MemoryJobStore implements JobStore {
   }
 
   #assertRoom(bytes: number, tenant: string): void {
-    const { maxOpen, maxBytes, shareOf } = this.#options;
+    const { maxOpen, maxBytes, shareOf, bytesOf } = this.#options;
     if (this.#open >= maxOpen) throw tooMany(this.#open);
-    const own = this.#openOf.get(tenant) ?? 0;
-    if (tenant !== '' && shareOf && own >= shareOf(tenant, maxOpen)) throw shareUsedUp(tenant, own);
+    const own = this.#openOf.get(tenant) ?? { jobs: 0, bytes: 0 };
+    if (tenant !== '' && shareOf && own.jobs >= shareOf(tenant, maxOpen)) throw shareUsedUp(tenant, own.jobs);
+    const ownBytes = tenant === '' ? 0 : (bytesOf?.(tenant) ?? 0);
+    if (ownBytes > 0 && own.bytes + bytes > ownBytes) throw bytesUsedUp(tenant, own.bytes, bytes, ownBytes);
     if (this.#jobs.size >= maxOpen * KEPT_PER_OPEN) {
       const text = `the records of ${this.#jobs.size} jobs are kept already, no more are taken; try again later`;
       throw new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
@@ -271,7 +277,7 @@ export class MemoryJobStore implements JobStore {
     timers.clear();
     this.#lines.get(record.model)?.remove(job);
     job.work = undefined;
-    this.#countOpen(record.tenant, -1);
+    this.#countOpen(record.tenant, -1, job.bytes);
     this.#bytes -= job.bytes;
     job.bytes = byteLengthOfEnd(job, error);
     this.#bytes += job.bytes;

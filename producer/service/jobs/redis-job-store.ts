@@ -20,6 +20,7 @@ import {
   type SubmittedJob,
   withdrawJob,
 } from '../../../shared/jobs/job-scripts.ts';
+import { checkFrame, checkRecord, strangeRecord } from '../../../shared/jobs/signed-record.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
 import {
@@ -30,14 +31,23 @@ import {
   jobRecordKey,
   jobResultKey,
 } from '../../../shared/wire/names.ts';
+import type { QueueKeys } from '../../../shared/wire/queue-keys.ts';
 import { decodeReplies } from '../../../shared/wire/reply.ts';
 import { CancelWriter } from '../../dispatch/cancel-writer.ts';
-import { conflict, keyJustGone, shareUsedUp, tooMany } from './job-errors.ts';
+import { inputBytes } from '../with-admission.ts';
+import { bytesUsedUp, conflict, keyJustGone, shareUsedUp, tooMany } from './job-errors.ts';
 import { EVENTS_BLOCK_MS, JobEventReader } from './job-event-reader.ts';
 import { enqueueJob, findPosition, type JobPool } from './job-queue.ts';
 import type { AddedJob, Idempotency, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
 import { newRecord } from './new-record.ts';
-import { bundleOf, decodeStored, fieldsOf, idempotencyKeyOf, type StoredJob } from './stored-job.ts';
+import {
+  bundleOf,
+  decodeStored,
+  fieldsOf,
+  idempotencyDigestOf,
+  idempotencyKeyOf,
+  type StoredJob,
+} from './stored-job.ts';
 
 export interface RedisJobStoreOptions {
   readonly pool: JobPool;
@@ -46,6 +56,8 @@ export interface RedisJobStoreOptions {
   readonly maxOpen: number;
   /** How many of so many jobs a tenant may have open; all unless given. */
   readonly shareOf?: ((tenant: string, maxOpen: number) => number) | undefined;
+  /** Bytes that the tensors of open jobs of a tenant may have; any number unless given, and for 0. */
+  readonly bytesOf?: ((tenant: string) => number) | undefined;
   readonly logger: Logger;
 }
 
@@ -97,8 +109,8 @@ export class RedisJobStore implements JobStore {
   }
 
   async add(job: NewJob): Promise<AddedJob> {
-    const { maxOpen, shareOf = WHOLE, pool } = this.#options;
-    const { link, versionQueues } = pool;
+    const { maxOpen, shareOf = WHOLE, bytesOf, pool } = this.#options;
+    const { link, keys, versionQueues } = pool;
     link.assertUsable();
     const nowMs = Math.round(link.now());
     const { request, settings, idempotency, tenant } = job;
@@ -107,18 +119,30 @@ export class RedisJobStore implements JobStore {
     const sequence = randomBytes(6).readUIntBE(0, 6);
     const bundle = bundleOf(record, sequence, job);
     const payloadKeys = bundle.payloads.map(({ key }) => key);
-    const stored: StoredJob = { record, sequence, queueVersion, payloadKeys };
+    const maxBytes = bytesOf?.(tenant) ?? 0;
+    const bytes = inputBytes(request);
+    const bound = keys && idempotency ? idempotencyDigestOf(idempotency) : '';
+    const stored: StoredJob = {
+      record,
+      sequence,
+      queueVersion,
+      payloadKeys,
+      idempotency: bound,
+      isSigned: keys !== undefined,
+    };
     const submitted = await this.#submit(stored, {
       id: record.id,
       nowMs,
       deadlineMs: record.deadlineMs,
       ttlMs: record.deadlineMs - nowMs + settings.keepMs + RECORD_SLACK_MS,
       idempotency: idempotency && { key: idempotencyKeyOf(idempotency.key), fingerprint: idempotency.fingerprint },
-      tenant: tenant === '' ? undefined : { name: tenant, maxOpen: shareOf(tenant, maxOpen) },
-      fields: fieldsOf(stored),
+      tenant: tenant === '' ? undefined : { name: tenant, maxOpen: shareOf(tenant, maxOpen), maxBytes },
+      bytes,
+      fields: fieldsOf(stored, keys),
     });
     if (submitted.kind === 'full') throw tooMany(submitted.open);
     if (submitted.kind === 'share') throw shareUsedUp(tenant, submitted.open);
+    if (submitted.kind === 'bytes') throw bytesUsedUp(tenant, submitted.open, bytes, maxBytes);
     if (submitted.kind === 'known') {
       if (submitted.fingerprint !== idempotency?.fingerprint) throw conflict(submitted.id);
       return { record: await this.#attach(submitted.id, job), created: false };
@@ -131,11 +155,13 @@ export class RedisJobStore implements JobStore {
     return { record, created: true };
   }
 
-  async find({ key, fingerprint }: Idempotency): Promise<JobRecord | undefined> {
+  async find(idempotency: Idempotency): Promise<JobRecord | undefined> {
     const { redis } = this.#options.pool;
+    const { key, fingerprint } = idempotency;
     const [id, known] = await this.#ask(() => redis.hmget(idempotencyKeyOf(key), 'id', 'fingerprint'));
     const stored = id ? await this.#load(id) : undefined;
     if (stored && known !== fingerprint) throw conflict(stored.record.id);
+    if (stored) this.#assertBound(stored, idempotency);
     return stored?.record;
   }
 
@@ -150,10 +176,22 @@ export class RedisJobStore implements JobStore {
   }
 
   async result(id: string): Promise<InferResponse | undefined> {
-    const frame = await this.#ask(() => this.#options.pool.redis.getBuffer(jobResultKey(id)), RESULT_MS);
+    const { redis, keys } = this.#options.pool;
+    const frame = await this.#ask(() => redis.getBuffer(jobResultKey(id)), RESULT_MS);
     if (!frame) return undefined;
+    if (keys) await this.#checkFrame(keys, id, frame);
     const [reply] = decodeReplies(frame);
     return reply && 'response' in reply ? reply.response : undefined;
+  }
+
+  async #checkFrame(keys: QueueKeys, id: string, frame: Buffer): Promise<void> {
+    const fields = await this.#ask(() => this.#options.pool.redis.hgetall(jobRecordKey(id)));
+    try {
+      checkRecord(keys, id, fields);
+      checkFrame(keys, fields, frame);
+    } catch (error) {
+      throw strangeRecord(id, error);
+    }
   }
 
   async cancel(id: string): Promise<boolean> {
@@ -233,11 +271,19 @@ export class RedisJobStore implements JobStore {
     if (this.#abandoned.size < MAX_ABANDONED) this.#abandoned.set(stored.record.id, stored);
   }
 
+  /** Where records are signed, a key stands for the job that was submitted with it and for no other. */
+  #assertBound({ record, idempotency, isSigned }: StoredJob, asked: Idempotency | undefined): void {
+    const { keys } = this.#options.pool;
+    if (!keys || !isSigned || !asked || idempotency === idempotencyDigestOf(asked)) return;
+    throw strangeRecord(record.id, keys.refuse('record', 'the idempotency key is that of another job'));
+  }
+
   /** The job that a key stands for. Whoever made it may have died before it was in its queue; then it gets there now. */
   async #attach(id: string, job: NewJob): Promise<JobRecord> {
     const { pool } = this.#options;
     const stored = await this.#load(id);
     if (!stored) throw keyJustGone();
+    this.#assertBound(stored, job.idempotency);
     const { record, queueVersion, sequence } = stored;
     if (record.state !== 'queued') return record;
     const queued = await this.#ask(() => pool.queues.of(record.model, queueVersion).getJob(id));
@@ -253,11 +299,11 @@ export class RedisJobStore implements JobStore {
 
   async #load(id: string): Promise<StoredJob | undefined> {
     if (!isJobId(id)) return undefined;
-    const { redis, link } = this.#options.pool;
-    const stored = decodeStored(id, await this.#ask(() => redis.hgetall(jobRecordKey(id))));
+    const { redis, link, keys } = this.#options.pool;
+    const stored = decodeStored(id, await this.#ask(() => redis.hgetall(jobRecordKey(id))), keys);
     if (!stored || isOver(stored.record.state) || stored.record.deadlineMs > link.now()) return stored;
     await this.#expire(stored);
-    return decodeStored(id, await this.#ask(() => redis.hgetall(jobRecordKey(id))));
+    return decodeStored(id, await this.#ask(() => redis.hgetall(jobRecordKey(id))), keys);
   }
 
   async #readAll(ids: readonly string[]): Promise<(JobRecord | undefined)[]> {
@@ -267,8 +313,17 @@ export class RedisJobStore implements JobStore {
     const answers = (await this.#ask(() => pipeline.exec())) ?? [];
     return answers.map(([error, fields], index) => {
       if (error) return undefined;
-      return decodeStored(ids[index] ?? '', fields as Record<string, string>)?.record; // what HGETALL gives
+      return this.#decode(ids[index] ?? '', fields as Record<string, string>)?.record; // what HGETALL gives
     });
+  }
+
+  /** Undefined also for a record that is not signed as it should be. */
+  #decode(id: string, fields: Readonly<Record<string, string>>): StoredJob | undefined {
+    try {
+      return decodeStored(id, fields, this.#options.pool.keys);
+    } catch {
+      return undefined; // counted
+    }
   }
 
   #expire(stored: StoredJob): Promise<boolean> {
@@ -278,9 +333,9 @@ export class RedisJobStore implements JobStore {
 
   /** Ends a job from this side, and takes it out of its queue; a worker that has it in hand is told. */
   async #end(stored: StoredJob, state: JobState, error: InferError): Promise<boolean> {
-    const { redis, link, queues } = this.#options.pool;
+    const { redis, link, keys, queues } = this.#options.pool;
     const { record, sequence, queueVersion } = stored;
-    const isFirst = await this.#ask(() => finishJob(redis, record.id, link.now(), { state, error }));
+    const isFirst = await this.#ask(() => finishJob(redis, record.id, link.now(), { state, error }, keys));
     if (!isFirst) return false;
     try {
       const removed = await this.#ask(() => queues.of(record.model, queueVersion).remove(record.id));
@@ -302,7 +357,7 @@ export class RedisJobStore implements JobStore {
       const nowMs = Math.round(link.now());
       ids = await redis.zrangebyscore(JOBS_OPEN_KEY, '-inf', nowMs, 'LIMIT', 0, SWEEP_COUNT);
       for (const id of ids) {
-        const stored = decodeStored(id, await redis.hgetall(jobRecordKey(id)));
+        const stored = this.#decode(id, await redis.hgetall(jobRecordKey(id)));
         if (!stored || isOver(stored.record.state)) await redis.zrem(JOBS_OPEN_KEY, id);
         else await this.#expire(stored);
       }

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import { decodeJobRecord, type JobRecord } from '../../../shared/jobs/job.ts';
+import { checkRecord, signedSubmission, strangeRecord } from '../../../shared/jobs/signed-record.ts';
 import { type EncodedBundle, encodeBundle } from '../../../shared/wire/job.ts';
 import { JOBS_PRODUCER, jobIdempotencyKey } from '../../../shared/wire/names.ts';
-import type { NewJob } from './job-store.ts';
+import type { QueueKeys } from '../../../shared/wire/queue-keys.ts';
+import type { Idempotency, NewJob } from './job-store.ts';
 
 /** A job as it lies in Redis: its record, and what the store alone needs to know. */
 export interface StoredJob {
@@ -10,11 +12,17 @@ export interface StoredJob {
   readonly sequence: number;
   readonly queueVersion: string;
   readonly payloadKeys: readonly string[];
+  /** A hash of its idempotency key and of what came with it; '' for none. Only signed records have it. */
+  readonly idempotency: string;
+  readonly isSigned: boolean;
 }
 
 /** The fields of the record of a job that nobody has run yet. */
-export function fieldsOf({ record, sequence, queueVersion, payloadKeys }: StoredJob): Record<string, string | number> {
-  return {
+export function fieldsOf(
+  { record, sequence, queueVersion, payloadKeys, idempotency }: Omit<StoredJob, 'isSigned'>,
+  keys?: QueueKeys,
+): Record<string, string | number> {
+  const fields = {
     model: record.model,
     version: record.version,
     created: record.createdMs,
@@ -29,19 +37,36 @@ export function fieldsOf({ record, sequence, queueVersion, payloadKeys }: Stored
     sequence,
     queue: queueVersion,
     payload: payloadKeys.join('\n'),
+    ...(idempotency !== '' && { idempotency }),
   };
+  return keys ? { ...fields, ...signedSubmission(keys, record.id, fields) } : fields;
 }
 
-/** Undefined for a hash that is no record, or none any more. */
-export function decodeStored(id: string, fields: Readonly<Record<string, string>>): StoredJob | undefined {
+/**
+ * Undefined for a hash that is no record, or none any more.
+ * @throws InferError INTERNAL for one that is not signed as it should be
+ */
+export function decodeStored(
+  id: string,
+  fields: Readonly<Record<string, string>>,
+  keys?: QueueKeys,
+): StoredJob | undefined {
   const record = decodeJobRecord(id, fields);
   if (!record) return undefined;
-  const { sequence = '0', queue = '', payload = '' } = fields;
+  let isSigned = false;
+  try {
+    if (keys) isSigned = checkRecord(keys, id, fields);
+  } catch (error) {
+    throw strangeRecord(id, error);
+  }
+  const { sequence = '0', queue = '', payload = '', idempotency = '' } = fields;
   return {
     record,
     sequence: Number(sequence),
     queueVersion: queue,
     payloadKeys: payload === '' ? [] : payload.split('\n'),
+    idempotency,
+    isSigned,
   };
 }
 
@@ -59,4 +84,11 @@ export function bundleOf(
 /** Where Redis has the job of an idempotency key. */
 export function idempotencyKeyOf(text: string): string {
   return jobIdempotencyKey(createHash('sha256').update(text).digest('hex'));
+}
+
+/** What a signed record says of its idempotency key, so that no key can be made to stand for another job. */
+export function idempotencyDigestOf({ key, fingerprint }: Idempotency): string {
+  return createHash('sha256')
+    .update(JSON.stringify([key, fingerprint]))
+    .digest('hex');
 }

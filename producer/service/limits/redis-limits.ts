@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis';
 import { InferError } from '../../../shared/errors.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../../shared/runtime/redis-link.ts';
+import { within } from '../../../shared/runtime/within.ts';
 import { LIMITS_KEY, LIMITS_PRODUCERS_KEY, limitsOfProducerKey } from '../../../shared/wire/names.ts';
 import { type Ask, DIMENSIONS, type Refusal, SCOPES, type SharedLimits } from './limits.ts';
 import { ENTER_AND_LEAVE, SILENCE_US, TAKE_BACK } from './limits-script.ts';
@@ -18,6 +19,8 @@ const BEAT_MS = 1000;
 const MAX_DEAD = 10;
 /** Beats without anything in hand after which a producer signs off; the next request signs it on again. */
 const IDLE_BEATS = 30;
+/** Longest wait for Redis at the end, in ms. */
+const CLOSE_MS = 1000;
 
 export interface RedisLimitsOptions {
   readonly redis: Redis;
@@ -104,9 +107,12 @@ export class RedisLimits implements SharedLimits {
     this.#closed = true;
     clearInterval(this.#beat);
     this.#refuseWaiting();
-    await this.#step;
+    // While Redis is away neither ends; what this process holds there expires.
+    await within(this.#step ?? Promise.resolve(), CLOSE_MS);
     this.#stopWaiting?.();
-    if (this.#epoch !== '' && this.#options.link.state.kind === 'up') await this.#takeBack(this.#producer, 0);
+    if (this.#epoch !== '' && this.#options.link.state.kind === 'up') {
+      await within(this.#takeBack(this.#producer, 0), CLOSE_MS);
+    }
   }
 
   /** Is not heard of until the next request comes, as if the process stood still. For tests. */

@@ -15,6 +15,8 @@ const FIELDS = [
   'max_bytes',
   'requests_per_second',
   'burst',
+  'max_jobs',
+  'max_job_bytes',
   'models',
 ] as const;
 
@@ -63,6 +65,8 @@ function parseTenant(entry: unknown, where: string): Tenant {
       intervalUs: rate === 0 ? 0 : Math.max(1, Math.floor(1_000_000 / rate)),
       burst: wholeOf('burst', Math.max(1, Math.round(rate)), MAX_RATE),
     },
+    maxJobs: wholeOf('max_jobs', 0),
+    maxJobBytes: wholeOf('max_job_bytes', 0),
     models: modelsOf(entry.models, `${where}.models`),
   };
 }

@@ -7,6 +7,10 @@ export interface Tenant {
   readonly keyHashes: readonly string[];
   /** Its quota. */
   readonly party: TenantParty;
+  /** Jobs that it may have open; 0 for its share of all. */
+  readonly maxJobs: number;
+  /** Bytes of their tensors; 0 for any number. */
+  readonly maxJobBytes: number;
   /** The models that it may call and look at; undefined for all. */
   readonly models: ReadonlySet<string> | undefined;
 }

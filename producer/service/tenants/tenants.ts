@@ -66,6 +66,17 @@ export class Tenants {
     return Math.max(1, Math.floor((amount * weight) / Math.max(1, weights)));
   }
 
+  /** Of so many jobs, how many it may have open. */
+  jobsOf(name: string, all: number): number {
+    const own = this.#byName.get(name)?.maxJobs ?? 0;
+    return own > 0 ? Math.min(own, all) : this.shareOf(name, all);
+  }
+
+  /** Bytes that the tensors of its open jobs may have; 0 for any number. */
+  jobBytesOf(name: string): number {
+    return this.#byName.get(name)?.maxJobBytes ?? 0;
+  }
+
   count(name: string, result: keyof TenantCounts): void {
     const counts = this.#counts.get(name);
     if (counts) counts[result] += 1;

@@ -1,9 +1,12 @@
 import { type Job, Queue, UnrecoverableError, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
+import { InferError } from '../../../shared/errors.ts';
 import { decodeJobRecord, type JobRecord } from '../../../shared/jobs/job.ts';
+import { checkRecord } from '../../../shared/jobs/signed-record.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
 import { QUEUE_PREFIX, WEBHOOK_QUEUE, WEBHOOKS_KEY } from '../../../shared/wire/names.ts';
+import type { QueueKeys } from '../../../shared/wire/queue-keys.ts';
 import { EVENTS_MAX_LENGTH, KEEP_FAILED } from '../../../shared/wire/queue-options.ts';
 import type { JobStore } from '../jobs/job-store.ts';
 import { MAX_TRIES, webhookRetryMs } from './webhook-retry.ts';
@@ -15,6 +18,8 @@ export interface RedisWebhooksOptions {
   readonly sender: WebhookSender;
   /** The body of the message about a job that is over. */
   readonly encode: (record: JobRecord) => object;
+  /** Checks the ends of jobs and signs what lies in the queue of webhooks; undefined where that is not signed. */
+  readonly keys?: QueueKeys | undefined;
   readonly logger: Logger;
 }
 
@@ -24,6 +29,8 @@ interface WebhookData {
   readonly to: string;
   readonly url: string;
   readonly body: string;
+  readonly key?: string;
+  readonly mac?: string;
 }
 
 /** How often it is looked for jobs that are over. */
@@ -135,11 +142,12 @@ export class RedisWebhooks {
     const adding: Promise<unknown>[] = [];
     for (let at = 0; at + 1 < entries.length; at += 2) {
       const id = entries[at] ?? '';
-      const record = parseRecord(id, entries[at + 1] ?? '');
+      const record = this.#parseRecord(id, entries[at + 1] ?? '');
       ids.push(id);
-      if (!record?.webhook) continue;
+      if (!record?.webhook || !URL.canParse(record.webhook.url)) continue;
       const { url } = record.webhook;
-      const data = { to: new URL(url).origin, url, body: JSON.stringify(this.#options.encode(record)) };
+      const content = { to: new URL(url).origin, url, body: JSON.stringify(this.#options.encode(record)) };
+      const data = { ...content, ...this.#options.keys?.sign('webhook', id, textOf(content)) };
       // The same id is there once, however many producers add it.
       adding.push(queue.add('webhook', data, { jobId: id }));
     }
@@ -147,8 +155,25 @@ export class RedisWebhooks {
     if (ids.length > 0) await this.#redis.hdel(WEBHOOKS_KEY, ...ids);
   }
 
+  #parseRecord(id: string, text: string): JobRecord | undefined {
+    const { keys, logger } = this.#options;
+    try {
+      const fields = fieldsOf(text);
+      if (keys) checkRecord(keys, id, fields);
+      return decodeJobRecord(id, fields);
+    } catch (error) {
+      logger.debug({ error: String(error) }, 'webhook dropped'); // not written by us
+      return undefined;
+    }
+  }
+
   async #deliver({ id = '', data, attemptsMade }: Job<WebhookData>): Promise<void> {
-    const { store, sender } = this.#options;
+    const { store, sender, keys } = this.#options;
+    try {
+      keys?.check('webhook', id, textOf(data), data);
+    } catch (error) {
+      throw new UnrecoverableError(InferError.from(error).message);
+    }
     // Two producers may have moved it, one of them after it was sent.
     if ((await store.read(id))?.webhook?.state === 'delivered') return;
     const outcome = await sender.send({ id, url: data.url, body: data.body }, this.#cut.signal);
@@ -164,12 +189,13 @@ export class RedisWebhooks {
   }
 }
 
-function parseRecord(id: string, text: string): JobRecord | undefined {
-  try {
-    const list = JSON.parse(text) as unknown[];
-    const pairs = list.flatMap((name, at) => (at % 2 === 0 ? [[String(name), String(list[at + 1])] as const] : []));
-    return decodeJobRecord(id, Object.fromEntries(pairs));
-  } catch {
-    return undefined; // not written by us
-  }
+/** What is signed of it. */
+function textOf({ url, body }: WebhookData): string {
+  return `${url}\n${body}`;
+}
+
+function fieldsOf(text: string): Record<string, string> {
+  const list = JSON.parse(text) as unknown[];
+  const pairs = list.flatMap((name, at) => (at % 2 === 0 ? [[String(name), String(list[at + 1])] as const] : []));
+  return Object.fromEntries(pairs);
 }

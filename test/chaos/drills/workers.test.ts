@@ -1,4 +1,7 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ROOT } from '../../support/process.ts';
 import { until } from '../../support/redis.ts';
 import { type Drill, startDrill } from '../drill.ts';
 import { isGood, pause, randomOf, report, SEED, WHOLE } from '../drill-report.ts';
@@ -8,6 +11,16 @@ const LOOPS = 30;
 const LOCK_MS = 13_000;
 /** Lets the process fill its heap on a signal, which ends it as running out of memory does. */
 const OUT_OF_MEMORY = `process.on('SIGUSR2', () => { const all = []; for (;;) all.push(new Array(1e5).fill({})); });`;
+
+/** Lets every run of the process fail from a signal on, as on a GPU that has failed once. */
+const BROKEN = `
+import { FailureStreak } from '${pathToFileURL(join(ROOT, 'dist/worker/consumer/failure-streak.js')).href}';
+const { wrap } = FailureStreak.prototype;
+let isBroken = false;
+process.on('SIGUSR2', () => (isBroken = true));
+FailureStreak.prototype.wrap = function (infer) {
+  return wrap.call(this, (...of) => (isBroken ? Promise.reject(new Error('illegal memory access')) : infer(...of)));
+};`;
 
 describe('a pool under load', () => {
   const random = randomOf(SEED);
@@ -90,6 +103,24 @@ describe('a pool under load', () => {
     await drill.steady();
     load.stop();
     const { sent, answered, double } = report(context, await drill.outcomes(), fullMs);
+    expect([answered, double]).toEqual([sent, 0]);
+  });
+
+  it('D21: every run of a worker fails, it leaves with 1', async (context) => {
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(BROKEN)}` };
+    const [victim] = await Promise.all([drill.worker({ env, args: ['--max-failures-in-row=20'] }), drill.worker()]);
+    const producer = await drill.producer();
+    await drill.known(producer);
+    // Jobs are tried again where it works; requests would be answered with 500.
+    const jobs = setInterval(() => void drill.sendJob(producer, producer, LOOPS), 1000 / 60);
+    await drill.working(victim);
+    const brokenMs = performance.now();
+    victim.kill('SIGUSR2');
+    expect(await victim.exited).toBe(1);
+    expect(victim.stderr()).toContain('every request fails here, the worker leaves');
+    await pause(2000);
+    clearInterval(jobs);
+    const { sent, answered, double } = report(context, await drill.outcomes(), brokenMs);
     expect([answered, double]).toEqual([sent, 0]);
   });
 

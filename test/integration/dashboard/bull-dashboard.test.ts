@@ -8,6 +8,7 @@ import { callOf, requestOf } from '../../support/worker.ts';
 import { knows, type Pool, startPool } from '../queue/pool.ts';
 
 const TOKEN = 'correct-horse';
+const READ_TOKEN = 'only-looking';
 const headers = { authorization: `Bearer ${TOKEN}` };
 
 interface ListedQueue {
@@ -29,8 +30,10 @@ describe('the queue dashboard over a real pool', () => {
     app = fastify();
     registerBullDashboard(app, {
       queues: () => producer.queues(),
+      redis: pool.redis.client(),
       listenAddress: '0.0.0.0',
       token: TOKEN,
+      readToken: READ_TOKEN,
       logger: silentLogger,
     });
   });
@@ -83,6 +86,53 @@ describe('the queue dashboard over a real pool', () => {
     expect((await list()).queues[0]!.isPaused).toBe(false);
     expect((await app.inject({ ...pause, headers })).statusCode).toBeLessThan(300);
     expect((await list()).queues[0]!.isPaused).toBe(true);
+  });
+
+  it('shows all of it to whoever has the token for reading, without the buttons', async () => {
+    await pool.worker([{ name: 'echo' }]);
+    await knows(producer, 'echo');
+    const reading = { authorization: `Bearer ${READ_TOKEN}` };
+    const url = '/dashboard/api/queues';
+    expect((await app.inject({ url, headers: reading })).json()).toMatchObject({ queues: [{ readOnlyMode: true }] });
+    expect((await app.inject({ url, headers })).json()).toMatchObject({ queues: [{ readOnlyMode: false }] });
+    const pause = await app.inject({ method: 'PUT', url: `${url}/echo/pause`, headers: reading });
+    expect(pause.statusCode).toBe(403);
+  });
+
+  it('tells why a job failed, and why it cannot run again or has it run where it can', async () => {
+    const { engine } = await pool.worker([{ name: 'echo' }]);
+    await knows(producer, 'echo');
+    const [queue] = producer.queues();
+    const input = { name: 'x', datatype: 'UINT8', shape: [4], byteLength: 4, offset: 0 };
+    const of = (bundle: string, deadlineMs?: number) => ({
+      v: 1,
+      producer: 'somebody',
+      bundle,
+      model: 'echo',
+      items: [{ sequence: 1, callId: 'c', deadlineMs, inputs: [input] }],
+    });
+    const retry = async (id: string) => {
+      await until('it failed', async () => (await queue!.getJobState(id)) === 'failed');
+      return app.inject({ method: 'PUT', url: `/dashboard/api/queues/echo/${id}/retry`, headers });
+    };
+    const gone = await queue!.add('infer', of('gone'));
+    expect(await retry(gone.id!)).toMatchObject({
+      statusCode: 409,
+      body: expect.stringContaining('its tensors are not in Redis') as string,
+    });
+    expect((await queue!.getJob(gone.id!))!.failedReason).toBe(
+      'UNAVAILABLE: the tensors of the request are no longer in the queue',
+    );
+    const all = { method: 'PUT', url: '/dashboard/api/queues/echo/retry/failed', headers } as const;
+    expect((await app.inject(all)).statusCode).toBe(409);
+    const foreign = await queue!.add('infer', { what: 'ever' });
+    expect(await retry(foreign.id!)).toMatchObject({
+      statusCode: 409,
+      body: expect.stringContaining('cannot be read') as string,
+    });
+    await pool.redis.client().set('{millrace}.tensor:somebody:gone', 'abcd');
+    expect((await retry(gone.id!)).statusCode).toBe(204);
+    await until('it has run', () => engine.seen.length === 1);
   });
 
   it('answers while Redis is away, without telling where it is', async () => {

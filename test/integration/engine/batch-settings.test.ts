@@ -152,6 +152,24 @@ describe('a latency goal without auto', () => {
   });
 });
 
+describe('a model whose runs have few sizes', () => {
+  it('is given those alone, and each request gets its own rows', async () => {
+    const io =
+      'input { name: "x" data_type: TYPE_FP32 dims: -1 } output { name: "y" data_type: TYPE_FP32 dims: -1 } max_batch_size: 8 dynamic_batching { } ';
+    makeFixtureModel(join(folder.path, 'id'), 'id_f32', io + parameter('batch_sizes', 'powers'));
+    const engine = await start();
+    expect(statsOf(engine, 'id').batching).toMatchObject({ sizes: [1, 2, 4, 8], maxRows: 8 });
+    const rows = (id: number, count: number) => Array.from({ length: 2 * count }, (_, at) => 100 * id + at);
+    const sent = Array.from({ length: 30 }, (_, id) => send(engine, 'id', x(rows(id, 1 + (id % 3)), 1 + (id % 3))));
+    for (const [id, answer] of (await Promise.all(sent.map(floatsFrom))).entries()) {
+      expect(answer).toEqual(rows(id, 1 + (id % 3)));
+    }
+    const sizes = Object.keys(batchSizesOf(engine, 'id')).map(Number);
+    expect(sizes.filter((size) => ![1, 2, 4, 8].includes(size))).toEqual([]);
+    expect(sizes).toContain(8);
+  });
+});
+
 describe('parameters that mean nothing', () => {
   it('keep the model from loading, with their place', async () => {
     await startQuantised(`${BATCHING}\n${parameter('batch_settings', 'fast')}`);

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { InferError } from '../../../shared/errors.ts';
@@ -238,6 +239,7 @@ describe('batching on real models', () => {
   it('never runs requests whose callers have gone (E04)', async () => {
     const engine = await start('slow');
     const busy = [1, 2].map(() => send(engine, 'slow', [i64('x', [4, 1], [2, 2, 2, 2])]));
+    await nextTurn(); // they run
     const dead: Sent[] = Array.from({ length: 200 }, () => send(engine, 'slow', [i64('x', [1, 1], [40])]));
     expect(engine.pending('slow', '')).toBe(200);
     for (const one of dead) one.call.cancel(new InferError('CANCELLED', 'client gone'));
@@ -253,6 +255,7 @@ describe('batching on real models', () => {
   it('stops a run whose only caller has gone, and the instance serves the next', async () => {
     const engine = await start('slow');
     const endless = [1, 2].map(() => send(engine, 'slow', [i64('x', [4, 1], [9999, 9999, 9999, 9999])]));
+    await nextTurn(); // they run
     for (const one of endless) one.call.cancel(new InferError('CANCELLED', 'client gone'));
     expect(await intsFrom(send(engine, 'slow', [i64('x', [1, 1], [1])]))).toEqual([1]);
   });

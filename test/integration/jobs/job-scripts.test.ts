@@ -48,7 +48,8 @@ describe('the steps of a job', () => {
     deadlineMs: 60_000,
     ttlMs: 90_000,
     idempotency: { key: KEY, fingerprint: 'f' },
-    tenant: { name: 'shop', maxOpen: 5 },
+    tenant: { name: 'shop', maxOpen: 5, maxBytes: 0 },
+    bytes: 1000,
     fields: { model: 'echo', keep: 60_000, attempts: 3, payload: TENSORS },
     ...more,
   });
@@ -72,6 +73,20 @@ describe('the steps of a job', () => {
     expect(await record()).toMatchObject({ state: 'succeeded', runs: 2 });
     expect(await isOpen()).toEqual([0, 0]);
     expect(await redis.exists(TENSORS)).toBe(0);
+  });
+
+  it('count the bytes of the open jobs of a tenant, and forget them with the last one', async () => {
+    const tenant = { name: 'shop', maxOpen: 5, maxBytes: 2000 };
+    const second = createJobId(2);
+    const submit = (bytes: number, of = second) =>
+      submitJob(twice, job({ id: of, tenant, idempotency: undefined, bytes }), 10);
+    expect(await submit(1001)).toEqual({ kind: 'bytes', open: 1000 });
+    expect(await submit(1000)).toEqual({ kind: 'created' });
+    expect(await submit(1, createJobId(3))).toEqual({ kind: 'bytes', open: 2000 });
+    await finishJob(twice, id, 1004, cancelled);
+    expect(await redis.get('{millrace}.jobs-bytes:shop')).toBe('1000');
+    expect(await withdrawJob(twice, second, QUEUED)).toBe(true);
+    expect(await redis.exists('{millrace}.jobs-bytes:shop')).toBe(0);
   });
 
   it('give nothing back for a run that another one has taken over', async () => {
@@ -110,7 +125,7 @@ describe('the steps of a job', () => {
 
   it.each([
     ['key', undefined],
-    ['tenant', { name: 'shop', maxOpen: 5 }],
+    ['tenant', { name: 'shop', maxOpen: 5, maxBytes: 0 }],
   ])('take nothing new in a full Redis, with a %s or without', async (_, tenant) => {
     await fill();
     await expect(

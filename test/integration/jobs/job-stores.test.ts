@@ -2,13 +2,26 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { IdempotencyConflict } from '../../../producer/service/jobs/job-store.ts';
 import { InferError } from '../../../shared/errors.ts';
 import { until } from '../../support/redis.ts';
-import { type JobsBench, type JobWish, jobOf, memoryJobs, pooledJobs, type ShareOf, submitted, textOf } from './kit.ts';
+import {
+  type BytesOf,
+  type JobsBench,
+  type JobWish,
+  jobOf,
+  memoryJobs,
+  pooledJobs,
+  type ShareOf,
+  submitted,
+  textOf,
+} from './kit.ts';
 
 const FOREVER = new Promise<void>(() => undefined);
 
 describe.each([
-  ['in memory', (maxOpen?: number, shareOf?: ShareOf) => memoryJobs(maxOpen, undefined, shareOf)],
-  ['in a pool', (maxOpen?: number, shareOf?: ShareOf) => pooledJobs(maxOpen, shareOf)],
+  [
+    'in memory',
+    (maxOpen?: number, shareOf?: ShareOf, bytesOf?: BytesOf) => memoryJobs(maxOpen, undefined, shareOf, bytesOf),
+  ],
+  ['in a pool', (maxOpen?: number, shareOf?: ShareOf, bytesOf?: BytesOf) => pooledJobs(maxOpen, shareOf, bytesOf)],
 ])('jobs %s', (_, open) => {
   let bench: JobsBench;
   beforeEach(async () => {
@@ -264,6 +277,23 @@ describe.each([
     expect((await bench.jobs.wait(third, 10_000)).record).toMatchObject({ state: 'succeeded', tenant: 'shop' });
     await submitted(bench.jobs, wish);
     await expect(bench.jobs.submit(jobOf(wish))).rejects.toMatchObject({ code: 'RESOURCE_EXHAUSTED' });
+  });
+
+  it('lets the open jobs of a tenant have so many bytes, and gives them back with the end of a job', async () => {
+    await bench.close();
+    bench = await open(10, undefined, (tenant) => (tenant === 'shop' ? 250 : 0));
+    const wish = { delayMs: 60_000, tenant: 'shop', text: 'x'.repeat(150) };
+    const first = await submitted(bench.jobs, wish);
+    await expect(bench.jobs.submit(jobOf(wish))).rejects.toMatchObject({
+      code: 'RESOURCE_EXHAUSTED',
+      message: expect.stringMatching(/^the open jobs of shop have \d+ of 250 bytes, no room for \d+ more/) as string,
+    });
+    await submitted(bench.jobs, { ...wish, tenant: 'lab' });
+    await expect(bench.jobs.submit(jobOf({ ...wish, text: 'x'.repeat(251) }))).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+    await bench.jobs.cancel(first);
+    await submitted(bench.jobs, wish);
   });
 
   it('finds the job of a key when its model has gone', async () => {

@@ -23,18 +23,25 @@ export interface JobsBench {
 
 export type ShareOf = (tenant: string, maxOpen: number) => number;
 
-export async function memoryJobs(maxOpen = 1000, maxBytes = 1 << 20, shareOf?: ShareOf): Promise<JobsBench> {
+export type BytesOf = (tenant: string) => number;
+
+export async function memoryJobs(
+  maxOpen = 1000,
+  maxBytes = 1 << 20,
+  shareOf?: ShareOf,
+  bytesOf?: BytesOf,
+): Promise<JobsBench> {
   const engine = new FakeEngine(MODELS);
   const infer = withDeadline(systemClock, engine.infer);
-  const store = new MemoryJobStore({ infer, clock: systemClock, maxOpen, maxBytes, shareOf });
+  const store = new MemoryJobStore({ infer, clock: systemClock, maxOpen, maxBytes, shareOf, bytesOf });
   const jobs = jobsOn(store, engine.catalog);
   return Promise.resolve({ jobs, engine, close: () => jobs.close() });
 }
 
-export async function pooledJobs(maxOpen = 1000, shareOf?: ShareOf): Promise<JobsBench> {
+export async function pooledJobs(maxOpen = 1000, shareOf?: ShareOf, bytesOf?: BytesOf): Promise<JobsBench> {
   const pool = await startPool();
   const { engine } = await pool.worker(MODELS);
-  const jobs = await producerJobs(pool, { maxOpen, shareOf });
+  const jobs = await producerJobs(pool, { maxOpen, shareOf, bytesOf });
   return {
     jobs,
     engine,
@@ -49,6 +56,7 @@ export async function pooledJobs(maxOpen = 1000, shareOf?: ShareOf): Promise<Job
 export interface ProducerJobsOptions {
   readonly maxOpen?: number;
   readonly shareOf?: ShareOf | undefined;
+  readonly bytesOf?: BytesOf | undefined;
   /** What stands between the store and Redis, for what goes wrong there. */
   readonly through?: (pool: JobPool) => JobPool;
 }
@@ -56,7 +64,7 @@ export interface ProducerJobsOptions {
 /** The jobs of a new producer of a pool. Closed by whoever asked, before the pool. */
 export async function producerJobs(
   pool: Pool,
-  { maxOpen = 1000, shareOf, through = (jobPool) => jobPool }: ProducerJobsOptions = {},
+  { maxOpen = 1000, shareOf, bytesOf, through = (jobPool) => jobPool }: ProducerJobsOptions = {},
 ): Promise<Jobs> {
   const dispatcher = await pool.producer();
   await knows(dispatcher, 'echo');
@@ -66,6 +74,7 @@ export async function producerJobs(
     redisUrl,
     maxOpen,
     shareOf,
+    bytesOf,
     logger: silentLogger,
   });
   await store.start();

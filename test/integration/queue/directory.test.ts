@@ -46,9 +46,45 @@ describe('the directory', () => {
     expect(producer.catalog.ready()).toBe(false);
     expect(() => producer.catalog.resolve('third', '')).toThrow(/third.*model.onnx is not an ONNX file/);
     engine.catalog.remove('second');
-    await until('the removed one is not ready', () =>
-      producer.catalog.list().some((state) => state.name === 'second' && state.state === 'UNAVAILABLE'),
-    );
+    await until('the removed one is gone', () => !producer.catalog.names().includes('second'));
+  });
+
+  it('forgets a model when its last worker has unloaded it, and knows it again when it is back', async () => {
+    const workers = [await pool.worker([{ name: 'm' }, { name: 'other' }]), await pool.worker([{ name: 'm' }])];
+    const producer = await pool.producer();
+    await until('both serve it', () => producer.catalog.workersServing('m', '').length === 2);
+    workers[0]!.engine.catalog.remove('m');
+    await until('one does not', () => producer.catalog.workersServing('m', '').length === 1);
+    expect(producer.catalog.resolve('m', '')).toMatchObject({ name: 'm' });
+    workers[1]!.engine.catalog.remove('m');
+    await until('it is unknown', () => !producer.catalog.names().includes('m'));
+    const later = await pool.producer();
+    for (const each of [producer, later]) {
+      await expect(each.infer(requestOf('m', Buffer.of(1)), callOf())).rejects.toThrow(
+        "unknown model: 'm' is not found",
+      );
+    }
+    workers[1]!.engine.catalog.add({ name: 'm' });
+    await knows(later, 'm');
+    await pool.leave(1);
+    await until('its worker has left', () => later.catalog.workersServing('m', '').length === 0);
+    // Another may come: that it was unloaded once does not count any more.
+    expect(later.catalog.resolve('m', '')).toMatchObject({ name: 'm' });
+    expect((await pool.producer()).catalog.resolve('m', '')).toMatchObject({ name: 'm' });
+  });
+
+  it('refuses what waits for a model that is unloaded, and answers what runs', async () => {
+    const { engine } = await pool.worker([{ name: 'm' }], { targetRows: 1 });
+    engine.holding = true;
+    const producer = await pool.producer();
+    const runs = producer.infer(requestOf('m', Buffer.of(1)), callOf());
+    await until('it runs', () => engine.held.length === 1);
+    engine.held[0]!.start();
+    const waits = producer.infer(requestOf('m', Buffer.of(2)), callOf(60_000));
+    engine.catalog.remove('m');
+    await expect(waits).rejects.toThrow("unknown model: 'm' is not found");
+    engine.release();
+    expect((await runs).outputs[0]!.data[0]).toBe(1);
   });
 
   it('is written again by the workers when Redis has lost it', async () => {

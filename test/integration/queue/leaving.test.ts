@@ -77,3 +77,25 @@ describe('a worker that closes', () => {
     expect((await answer).outputs[0]!.data[0]).toBe(1);
   }, 30_000);
 });
+
+describe('a producer that closes', () => {
+  it.concurrent.each([
+    { when: 'a moment after Redis was killed', kill: (pool: Pool) => void pool.redis.kill() },
+    { when: 'while it looks for Redis', kill: (pool: Pool) => pool.redis.kill(), noticed: true },
+    { when: 'while Redis stands still', kill: (pool: Pool) => void process.kill(pool.redis.pid, 'SIGSTOP') },
+  ])(
+    'leaves within seconds $when',
+    async ({ kill, noticed }) => {
+      const pool = await startPool();
+      const { consumer } = await pool.worker([{ name: 'echo' }]);
+      const producer = await pool.producer();
+      await knows(producer, 'echo');
+      await producer.infer(requestOf('echo', Buffer.of(1)), callOf());
+      await kill(pool);
+      if (noticed) await until('the producer has noticed', () => !producer.ready().ok);
+      await Promise.all([producer.close(0), consumer.close(0)]);
+      await pool.close();
+    },
+    15_000,
+  );
+});

@@ -78,6 +78,7 @@ const worker = only('worker.yaml', 'Deployment');
 const DEPLOYMENTS = [
   { name: 'producer' as const, manifest: producer },
   { name: 'worker' as const, manifest: worker },
+  { name: 'worker' as const, manifest: only('worker-gpu.yaml', 'Deployment') },
 ];
 
 function containerOf({ spec }: Manifest): Container {

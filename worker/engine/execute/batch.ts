@@ -9,6 +9,8 @@ export type EmptyRow = () => PendingRequest;
 export class Batch {
   readonly members: readonly PendingRequest[];
   readonly rows: number;
+  /** The same, or more when the run is filled up to a size that the model is used to. */
+  runRows: number;
   readonly release: ReleaseReason;
   /** Given where each member keeps its row: what leaves before the run gives way to an empty row. */
   readonly emptyRow: EmptyRow | undefined;
@@ -30,6 +32,7 @@ export class Batch {
     }
     this.members = members;
     this.rows = rows;
+    this.runRows = rows;
     this.release = release;
     this.emptyRow = emptyRow;
     this.live = live;

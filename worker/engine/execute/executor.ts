@@ -4,12 +4,14 @@ import type { ReleaseReason } from '../../../shared/infer/response.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import { firstRowOf, type RunMember } from '../batch/first-row.ts';
 import type { ModelPlan } from '../batch/model-plan.ts';
 import { type BatchAssembler, createAssembler } from '../batch/padded-assemble.ts';
 import { LengthMismatch, splitBatch } from '../batch/padded-split.ts';
 import { paddingShareOf } from '../batch/padding-plan.ts';
 import { RowMismatch, wantedOutputs } from '../batch/split.ts';
 import type { ModelInstance } from '../instance/instance.ts';
+import { filledRows } from '../schedule/batch-sizes.ts';
 import type { PendingRequest } from '../schedule/pending-request.ts';
 import { AnswerOrder, type Answers } from './answer-order.ts';
 import { Batch, type EmptyRow } from './batch.ts';
@@ -32,6 +34,10 @@ export interface ExecutorOptions {
   readonly gates?: ReadonlyMap<ModelInstance, RunGate> | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Rows that a run may have, ascending; it is filled up to one of them. Absent for any. */
+  readonly sizes?: readonly number[] | undefined;
+  /** Told of each run of several rows that found no memory. */
+  readonly onShort?: ((batch: Batch) => void) | undefined;
   /** Told of each run that went well, just before its members are answered. */
   readonly onRan?: ((batch: Batch, runMs: number, startedMs: number) => void) | undefined;
 }
@@ -52,6 +58,8 @@ interface Lane {
 /** How a run was made, and when, on the clock, in ms. */
 interface RunNotes {
   readonly plan: ModelPlan;
+  /** The rows of the batch and those that fill it up. */
+  readonly members: readonly RunMember[];
   readonly startedMs: number;
   readonly assembledMs: number;
 }
@@ -71,6 +79,8 @@ export class Executor implements SlotWaiter {
   readonly #logger: Logger;
   readonly #onFree: () => void;
   readonly #onRan: ExecutorOptions['onRan'];
+  readonly #onShort: ExecutorOptions['onShort'];
+  #sizes: readonly number[] | undefined;
   readonly #idle: Lane[];
   /** Instances have gates of their own, so that one may be free to run and another not. */
   readonly #gated: boolean;
@@ -88,6 +98,8 @@ export class Executor implements SlotWaiter {
     this.#logger = options.logger;
     this.#onFree = onFree;
     this.#onRan = options.onRan;
+    this.#onShort = options.onShort;
+    this.#sizes = options.plan.batched ? options.sizes : undefined;
     const order = options.preserveOrdering
       ? new AnswerOrder(options.open, options.clock, () => this.wake())
       : undefined;
@@ -208,9 +220,11 @@ export class Executor implements SlotWaiter {
     for (const { call } of batch.members) call.started = true;
     const startedMs = this.#clock.now();
     let assembledMs = startedMs;
+    let members: readonly RunMember[] = batch.members;
     let result: Promise<Tensor[]>;
     try {
-      const inputs = lane.assembler.assemble(batch.members, batch.rows);
+      if (this.#sizes) members = this.#fill(batch, this.#sizes);
+      const inputs = lane.assembler.assemble(members, batch.runRows);
       assembledMs = this.#clock.now();
       batch.run = lane.instance.run(inputs, wantedOutputs(plan, batch.members));
       result = batch.run.result;
@@ -218,9 +232,17 @@ export class Executor implements SlotWaiter {
       result = Promise.reject(InferError.from(error, `model '${plan.model}' could not be run`));
     }
     result.then(
-      (outputs) => this.#finished(lane, batch, outputs, { plan, startedMs, assembledMs }),
+      (outputs) => this.#finished(lane, batch, outputs, { plan, members, startedMs, assembledMs }),
       (error: unknown) => this.#failed(lane, batch, error, plan),
     );
+  }
+
+  #fill(batch: Batch, sizes: readonly number[]): readonly RunMember[] {
+    batch.runRows = filledRows(batch.rows, sizes);
+    const [first] = batch.members;
+    if (!first || batch.runRows === batch.rows) return batch.members;
+    const row = firstRowOf(first);
+    return [...batch.members, ...Array.from({ length: batch.runRows - batch.rows }, () => row)];
   }
 
   /** The instance gets its next batch before the answers of this one are taken apart. */
@@ -230,7 +252,7 @@ export class Executor implements SlotWaiter {
     const splitFromMs = this.#clock.now();
     let split: Tensor[][];
     try {
-      split = splitBatch(notes.plan, outputs, batch.members);
+      split = splitBatch(notes.plan, outputs, notes.members);
     } catch (error) {
       this.#recover(batch, error, notes.plan);
       return;
@@ -265,7 +287,7 @@ export class Executor implements SlotWaiter {
         computeInputUs,
         computeInferUs,
         computeOutputUs,
-        batchSize: batch.rows,
+        batchSize: batch.runRows,
         executions,
         release: batch.release,
       };
@@ -293,14 +315,18 @@ export class Executor implements SlotWaiter {
   /** @param plan the one that the batch ran by */
   #recover(batch: Batch, cause: unknown, plan: ModelPlan): void {
     const error = InferError.from(cause, `model '${this.#plan.model}' failed while it ran`);
+    const filled = batch.runRows > batch.rows && error instanceof RowMismatch;
     if (error instanceof LengthMismatch) {
       this.#stopPadding(error);
+    } else if (filled) {
+      this.#stopFilling(error);
     } else if (error instanceof RowMismatch && batch.members.length > 1 && this.#mergeable) {
       this.#mergeable = false;
       this.#logger.warn({ model: this.#plan.model, reason: error.message }, 'model cannot batch, requests run alone');
     }
+    if (error.code === 'RESOURCE_EXHAUSTED' && batch.rows > 1) this.#onShort?.(batch);
     const { emptyRow } = batch;
-    const { retry, fail } = planRecovery(batch.members, error, plan !== this.#plan, emptyRow);
+    const { retry, fail } = planRecovery(batch.members, error, filled || plan !== this.#plan, emptyRow);
     for (const members of retry) this.#retries.push(new Batch(members, batch.release, this.#onLeave, emptyRow));
     for (const member of fail) {
       if (error.code === 'INTERNAL') {
@@ -309,6 +335,15 @@ export class Executor implements SlotWaiter {
       this.#answers.fail(member, error);
     }
     this.#startRetries();
+  }
+
+  /** Rows cannot be told apart, so those that nobody asked for are not put in; requests run alone from now on. */
+  #stopFilling({ message }: RowMismatch): void {
+    if (!this.#sizes) return;
+    this.#sizes = undefined;
+    this.#mergeable = false;
+    const fields = { model: this.#plan.model, reason: message };
+    this.#logger.warn(fields, 'model cannot batch, runs are not filled up and requests run alone');
   }
 
   /** Requests run alone from now on: those that wait were grouped to be padded. */

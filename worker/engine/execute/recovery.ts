@@ -1,6 +1,5 @@
 import type { InferError } from '../../../shared/errors.ts';
 import type { PendingRequest } from '../schedule/pending-request.ts';
-import { LengthMismatch } from '../batch/padded-split.ts';
 import { RowMismatch } from '../batch/split.ts';
 import type { EmptyRow } from './batch.ts';
 
@@ -16,7 +15,7 @@ export interface Recovery {
  * Where rows cannot be told apart each request runs alone, and so it does after a run that was padded where nothing is any
  * more: even one that was alone is another run then. A run that was stopped, or an instance that is gone, says
  * nothing about the requests, and more runs would not help.
- * @param unpadded the run was padded, and the next one will not be
+ * @param unpadded the run was padded or filled up, and the next one will not be
  * @param emptyRow given where each request keeps its row: in each part those of the others are empty
  */
 export function planRecovery(
@@ -28,7 +27,7 @@ export function planRecovery(
   const requests = members.filter((member) => !member.empty);
   const live = requests.filter((member) => !member.settled);
   const pointless = error.code === 'CANCELLED' || error.code === 'UNAVAILABLE';
-  const again = unpadded && error instanceof LengthMismatch;
+  const again = unpadded && error instanceof RowMismatch;
   if ((requests.length === 1 && !again) || pointless) return { retry: [], fail: live };
   if (error instanceof RowMismatch || unpadded) return { retry: live.map((member) => [member]), fail: [] };
   const half = live.length < 2 ? live.length : Math.ceil(live.length / 2);

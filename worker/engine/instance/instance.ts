@@ -25,6 +25,12 @@ export interface ModelInstance {
   close(): Promise<void>;
 }
 
+export interface GpuUse {
+  readonly gpu: number;
+  readonly usedBytes: number;
+  readonly freeBytes: number;
+}
+
 /** A model file in memory; several instances may share its weights. */
 export interface LoadedModel {
   readonly inputs: readonly GraphTensor[];
@@ -38,6 +44,13 @@ export interface LoadedModel {
   createInstance(gpu?: number): Promise<ModelInstance>;
   /** What of a model on GPUs runs on the CPU all the same; '' when nothing does. */
   readonly remark?: string;
+  /** For a model that runs on GPUs, where the backend can tell. */
+  readonly gpu?: {
+    /** Each new number of rows costs a search of its own at its first run, so there should be few of them. */
+    readonly fewSizes: boolean;
+    /** What the load has taken of each of its GPUs so far, and what is free there. */
+    memory(): readonly GpuUse[];
+  };
   /** Its runs are requests from now on. Before, they give way to those of other models, where the backend can do that. */
   startServing?(): void;
   /** Frees the weights. All instances have been closed before. */

@@ -29,6 +29,7 @@ import { planBatches } from './plan-batches.ts';
 import { planPadding } from './plan-padding.ts';
 import { readLabels } from './read-labels.ts';
 import type { ModelSource } from './read-model-folder.ts';
+import { warmSizes } from './warm-sizes.ts';
 import { warmUp } from './warm-up.ts';
 
 /** What loading takes from the engine. */
@@ -73,6 +74,8 @@ export async function loadVersion(
     const config = prepareModelConfig(source.config, loaded, autoComplete, defaultMaxBatchSize, devices);
     const remark = remarkOf(source.config, loaded, devices);
     if (remark !== '') context.logger.warn({ model: source.name, version, reason: remark }, 'model runs on the CPU');
+    const gpus = [...new Set(config.instanceGroup.flatMap((group) => group.gpus))];
+    if (gpus.length > 0) context.logger.info({ model: source.name, version, gpus }, 'model runs on GPUs');
     const labels = await readLabels(config, source.path);
     const identity = await identify?.(config);
     const ready = createReadyModel({ config, version, versions: source.versions, labels, files, identity });
@@ -81,14 +84,17 @@ export async function loadVersion(
     const { plan: unpadded, verdict } = await planModel(ready, path, instances, context);
     const plan = await planPadding(unpadded, verdict.merges, ready, instances, context);
     await warmUp({ config, plan, path: source.path, instances, clock: context.clock, logger: context.logger });
+    const { sizes, maxRows } = await warmSizes({ ...context, ready, plan, merges: verdict.merges, loaded, instances });
     const options = { ...context, plan, instances, gates, stats };
-    const batches = await planBatches({ ...context, ready, plan, instance: instances[0], verdict, stats });
+    const sized = { ready, plan, instance: instances[0], verdict, stats, sizes, maxRows };
+    const batches = await planBatches({ ...context, ...sized });
     const sequences = await planSequences(ready, source.path, plan);
     const scheduler = sequences
       ? new SequenceScheduler({ ...options, ...sequences, version, siblings })
-      : createScheduler(ready.config, options, batches.batching);
+      : createScheduler(ready.config, { ...options, sizes }, batches.batching);
     loaded.startServing?.();
     stats.batching = batches.report;
+    stats.memoryRows = undefined;
     stats.loadSeconds = (context.clock.now() - startedMs) / 1000;
     return serveModel({
       ready,

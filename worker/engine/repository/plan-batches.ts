@@ -32,6 +32,9 @@ export interface BatchedModel {
   readonly instance: ModelInstance | undefined;
   /** Of its rows and their company. */
   readonly verdict: CompanyVerdict;
+  /** See warm-sizes.ts. */
+  readonly sizes: readonly number[] | undefined;
+  readonly maxRows: number;
   readonly stats: ModelStats;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -56,10 +59,10 @@ export async function planBatches(model: BatchedModel): Promise<PlannedBatches> 
     const report = verdict.merges ? undefined : reportOf(ALONE, parameters, verdict);
     return { batching: undefined, report };
   }
-  const config = batchLimitsOf(choice, plan.maxRows);
+  const config = batchLimitsOf(choice, model.maxRows);
   if (!verdict.merges || !instance || plan.maxRows < 2) {
     const limits = verdict.merges ? config : ALONE;
-    return { batching: { limits }, report: reportOf(limits, parameters, verdict) };
+    return { batching: { limits }, report: withSizes(model, reportOf(limits, parameters, verdict)) };
   }
   const goal = parameters.goalMs !== undefined;
   const budgetMs = parameters.auto ? AUTO_BUDGET_MS : config.delayMs > 0 || goal ? DELAY_BUDGET_MS : SHOWN_BUDGET_MS;
@@ -67,7 +70,7 @@ export async function planBatches(model: BatchedModel): Promise<PlannedBatches> 
   const limits = parameters.auto ? config : waiting(model, config, curve);
   if (parameters.auto || goal) return tuned(model, parameters, limits, curve);
   const reason = limits.delayMs < config.delayMs ? GAINS_NOTHING : '';
-  return { batching: { limits }, report: reportOf(limits, parameters, verdict, curve, reason) };
+  return { batching: { limits }, report: withSizes(model, reportOf(limits, parameters, verdict, curve, reason)) };
 }
 
 /** The limits of the config, without the delay where a row in company costs what it costs alone. */
@@ -82,17 +85,24 @@ function waiting(
   return { ...config, delayMs: 0 };
 }
 
+function withSizes({ plan, sizes, maxRows }: BatchedModel, report: BatchingReport): BatchingReport {
+  const short = maxRows < plan.maxRows && report.merges ? `larger runs than ${maxRows} rows find no memory` : '';
+  const reason = [short, report.reason].filter((text) => text !== '').join('; ');
+  return { ...report, reason, ...(sizes && { sizes }) };
+}
+
 function tuned(
-  { ready, verdict, stats, clock, logger }: BatchedModel,
+  model: BatchedModel,
   parameters: BatchParameters,
   config: BatchLimits,
   curve: readonly CurvePoint[],
 ): PlannedBatches {
+  const { ready, verdict, stats, clock, logger } = model;
   const { auto, goalMs } = parameters;
   const describe = ({ limits, reason }: Tuned): BatchingReport => {
     const { maxRows, delayMs } = limits;
     logger.info({ model: ready.name, version: ready.version, maxRows, delayMs, reason }, 'batches are tuned');
-    return reportOf(limits, parameters, verdict, curve, reason);
+    return withSizes(model, reportOf(limits, parameters, verdict, curve, reason));
   };
   const tuner = new BatchTuner(
     {

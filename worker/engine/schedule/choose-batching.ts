@@ -54,9 +54,9 @@ export function chooseBatching(times: KnownTimes, bounds: ChoiceBounds): BatchCh
   const sizes = times.sizes.filter((rows) => rows <= maxRows);
   const lenience = (rows: number) => (rows === heldRows ? HELD_BEYOND : 1);
   const fitting = sizes.filter((rows) => 2 * times.at(rows) <= budgetMs * lenience(rows));
-  const hopeless = times.at(1) > budgetMs;
   const quick = sizes.filter((rows) => times.at(rows) <= NO_LONGER * times.at(1));
-  const allowed = pressed || hopeless ? sizes : fitting.length > 0 ? fitting : quick;
+  const unfit = times.at(1) > budgetMs ? sizes : quick;
+  const allowed = pressed ? sizes : fitting.length > 0 ? fitting : unfit;
   const msPerRow = (rows: number) => times.at(rows) / rows;
   const best = Math.min(...allowed.map(msPerRow));
   const near = allowed.filter((each) => msPerRow(each) <= best * NEARLY_BEST);

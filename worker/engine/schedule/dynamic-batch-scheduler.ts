@@ -6,6 +6,7 @@ import { Executor } from '../execute/executor.ts';
 import type { Batch } from '../execute/batch.ts';
 import type { BatchLimits } from './batch-policy.ts';
 import { decide } from './batch-policy.ts';
+import { countForSize } from './batch-sizes.ts';
 import type { BatchTuner } from './batch-tuner.ts';
 import { GracefulClose } from './close-gracefully.ts';
 import { LeveledQueue } from './leveled-queue.ts';
@@ -15,10 +16,13 @@ import type { PendingRequest } from './pending-request.ts';
 import { QueueLevels } from './queue-levels.ts';
 import type { QueuePolicy } from './queue-policy.ts';
 import { RequestQueue } from './request-queue.ts';
+import { RowLimits } from './row-limits.ts';
 import type { Scheduler, SchedulerOptions } from './scheduler.ts';
 import { comesFirst, type RequestGroup, WaitingGroups } from './waiting-groups.ts';
 import { WaitEvidence } from './wait-evidence.ts';
 import { WakeTimer } from './wake-timer.ts';
+
+const SEVERAL = 'several';
 
 /** A group that may run now. */
 interface Release {
@@ -43,10 +47,14 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
   readonly #expiryTimer: WakeTimer;
   readonly #levels: QueueLevels | undefined;
   readonly #waiting: WaitingGroups;
+  readonly #rowLimits: RowLimits;
   readonly #end: GracefulClose;
+  readonly #defer: (callback: () => void) => void;
   #limits: BatchLimits;
   #companyTimer: WakeTimer;
   #draining = false;
+  /** The group of what arrived in this turn. */
+  #arrivals: RequestGroup | typeof SEVERAL | undefined;
 
   /** @param tuner changes the limits while the model runs */
   constructor(options: SchedulerOptions, limits: BatchLimits, policy?: QueuePolicy, tuner?: BatchTuner) {
@@ -55,10 +63,13 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
     this.#options = options;
     this.#limits = limits;
     this.#tuner = tuner;
+    this.#defer = options.defer ?? queueMicrotask;
     this.#open = new OpenRequests(options);
     const onRan =
       tuner && ((batch: Batch, runMs: number, startedMs: number) => this.#learn(tuner, batch, runMs, startedMs));
-    this.#executor = new Executor({ ...options, open: this.#open, onRan }, () => this.#pump());
+    const onShort = (batch: Batch) => this.#lower(batch);
+    this.#executor = new Executor({ ...options, open: this.#open, onRan, onShort }, () => this.#pump());
+    this.#rowLimits = new RowLimits(options.plan.maxRows);
     this.#evidence = new WaitEvidence(limits.delayMs);
     this.#companyTimer = new WakeTimer(clock, limits.delayMs, () => this.#pump());
     this.#expiryTimer = new WakeTimer(clock, 1, () => this.#pump());
@@ -99,9 +110,19 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
   accept(item: PendingRequest): void {
     this.#evidence.noteArrival(item.groupKey, item.enqueuedMs, this.#open.count > 1);
     const group = this.#waiting.add(item);
-    this.#pump(group); // what was decided for other groups still holds
+    if (this.#arrivals === undefined) {
+      this.#arrivals = group;
+      this.#defer(this.#takeIn);
+    } else if (this.#arrivals !== group) this.#arrivals = SEVERAL;
     if (item.ticket) this.#awaitExpiry();
   }
+
+  /** After what arrives in one turn, as the requests of a bundle do: otherwise the first would run without the rest. */
+  readonly #takeIn = (): void => {
+    const group = this.#arrivals;
+    this.#arrivals = undefined;
+    this.#pump(group === SEVERAL ? undefined : group); // what was decided for other groups still holds
+  };
 
   withdraw(item: PendingRequest): void {
     this.#waiting.remove(item);
@@ -121,9 +142,21 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
       oldestMs = Math.min(oldestMs, enqueuedMs);
       if (!settled) tuner.noteAnswer(nowMs - call.arrivalMs);
     }
-    tuner.noteRun(batch.rows, runMs, startedMs - oldestMs);
+    tuner.noteRun(batch.runRows, runMs, startedMs - oldestMs);
     const limits = tuner.review(nowMs);
     if (limits) this.#adopt(limits);
+  }
+
+  /** A run has found no memory: those of its shape are to be smaller from now on. */
+  #lower({ runRows, members: [first] }: Batch): void {
+    if (!first) return;
+    const { plan, stats, logger, clock } = this.#options;
+    const maxRows = this.#rowLimits.lower(first.groupKey, runRows, clock.now());
+    stats.memoryRows = this.#rowLimits.leastRows;
+    if (maxRows === undefined) return;
+    const shapes = first.inputs.map(({ name, shape }) => `${name} [${shape.slice(1).join(',')}]`).join(', ');
+    const fields = { model: plan.model, version: plan.version, rows: runRows, maxRows, shapes: shapes.slice(0, 200) };
+    logger.warn(fields, 'a run found no memory, runs of its shape are smaller for now');
   }
 
   #adopt(limits: BatchLimits): void {
@@ -185,7 +218,8 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
     let chosen = first && this.#consider(first, nowMs);
     if (chosen || only) return chosen;
     // In the order of arrival the first group is the oldest: where its delay is not over, no other's is.
-    for (const group of this.#levels ? this.#waiting.all : this.#waiting.ripe) {
+    const all = this.#levels !== undefined || this.#rowLimits.any; // a group of a limited shape is full before it is ripe
+    for (const group of all ? this.#waiting.all : this.#waiting.ripe) {
       if (group === first || (chosen && comesFirst(chosen.group, group))) continue;
       chosen = this.#consider(group, nowMs) ?? chosen;
     }
@@ -194,16 +228,29 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
 
   #consider(group: RequestGroup, nowMs: number): Release | undefined {
     if (group.count === 0) return undefined;
-    const { maxRows } = this.#limits;
-    if (maxRows === 1 || !this.#executor.mergeable) return { group, run: 1, reason: 'direct' };
-    const decision = decide(group, nowMs, this.#limits, {
+    const limits = this.#limitsFor(group, nowMs);
+    if (limits.maxRows === 1 || !this.#executor.mergeable) return { group, run: 1, reason: 'direct' };
+    const decision = decide(group, nowMs, limits, {
       patient: this.#evidence.patient,
       draining: this.#draining,
       othersWait: this.#waiting.count > group.count,
     });
-    if ('run' in decision) return { group, ...decision };
+    if ('run' in decision) {
+      const { sizes } = this.#options;
+      const { reason } = decision;
+      return { group, run: sizes ? countForSize(group, decision.run, sizes) : decision.run, reason };
+    }
     this.#companyTimer.arm(nowMs, decision.waitMs);
     return undefined;
+  }
+
+  #limitsFor({ key }: RequestGroup, nowMs: number): BatchLimits {
+    if (!this.#rowLimits.any) return this.#limits;
+    const rows = this.#rowLimits.rowsFor(key, nowMs);
+    this.#options.stats.memoryRows = this.#rowLimits.leastRows;
+    if (rows >= this.#limits.maxRows) return this.#limits;
+    const preferredRows = this.#limits.preferredRows.filter((preferred) => preferred <= rows);
+    return { ...this.#limits, maxRows: rows, preferredRows };
   }
 }
 

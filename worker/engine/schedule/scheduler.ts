@@ -41,6 +41,8 @@ export interface SchedulerOptions {
   readonly stats: ModelStats;
   /** Most requests that may wait. */
   readonly maxQueueSize: number;
+  /** Rows that a run may have, ascending, where new sizes are dear; it is filled up to one of them. Absent for any. */
+  readonly sizes?: readonly number[] | undefined;
   /** Answers leave in the order in which their requests began to run. */
   readonly preserveOrdering: boolean;
   /** Shared by all models of the engine. */
@@ -50,5 +52,7 @@ export interface SchedulerOptions {
   /** Shared by all models of the engine. */
   readonly deadlines: DeadlineSweep;
   readonly clock: Clock;
+  /** Calls back when all that arrives together has arrived. Default `queueMicrotask`: at the end of this turn. */
+  readonly defer?: (callback: () => void) => void;
   readonly logger: Logger;
 }

@@ -5,8 +5,8 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { explainEnd } from '../../../../cli/commands/gpu/check.ts';
 import { buildCommit, identify } from '../../../../cli/commands/gpu/file-identity.ts';
 import { sameCommit } from '../../../../cli/commands/gpu/install.ts';
-import { packagesFor, planText } from '../../../../cli/commands/gpu/packages.ts';
-import { parseReport } from '../../../../cli/commands/gpu/pip.ts';
+import { neededRoomMb, packagesFor, pipCommand, planText, wheelFor } from '../../../../cli/commands/gpu/packages.ts';
+import { newestWheel } from '../../../../cli/commands/gpu/pip.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-parts-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,26 +44,24 @@ it('identifies a file by size and hash', async () => {
   expect(await identify(path)).not.toEqual(whole);
 });
 
-describe('what pip chose', () => {
-  it('is read from its report, after whatever it says in front', () => {
-    const wheel = 'https://index.example/a/nvidia_cublas-13.1-py3-none-manylinux%2Bx_x86_64.whl#sha256=1';
-    const item = {
-      metadata: { name: 'nvidia-cublas', version: '13.1' },
-      download_info: { url: wheel, archive_info: { hashes: { sha256: 'ab' } } },
-    };
-    expect(parseReport(`note\n${JSON.stringify({ install: [item] })}`)).toEqual([
-      {
-        name: 'nvidia-cublas',
-        version: '13.1',
-        fileName: 'nvidia_cublas-13.1-py3-none-manylinux+x_x86_64.whl',
-        sha256: 'ab',
-      },
-    ]);
+describe('the wheels in a folder', () => {
+  const [provider, , cublas] = packagesFor('1.30.0', false);
+  const wheel = (version: string) => `nvidia_cublas-${version}-py3-none-manylinux_2_27_x86_64.whl`;
+
+  it('are chosen by their versions as numbers, and only where they fit', () => {
+    expect(cublas?.name).toBe('nvidia-cublas');
+    const files = [wheel('13.9.1'), wheel('13.10.0.20'), wheel('14.0'), 'nvidia_cublas-13.11-py3-none-win_amd64.whl'];
+    expect(wheelFor(cublas!, files)).toBe(wheel('13.10.0.20'));
+    expect(wheelFor(cublas!, [wheel('12.9')])).toBeUndefined();
+    expect(wheelFor(cublas!, ['nvidia_cublas_cu12-13.1-py3-none-manylinux1_x86_64.whl'])).toBeUndefined();
+    const named = (version: string) => `onnxruntime_gpu-${version}-cp312-cp312-manylinux_2_28_x86_64.whl`;
+    expect(wheelFor(provider!, [named('1.31.0'), named('1.30.0')])).toBe(named('1.30.0'));
+    expect(wheelFor(provider!, [named('1.30.01')])).toBeUndefined();
   });
 
-  it('is refused when it is no report', () => {
-    expect(() => parseReport('{}')).toThrow('without wheels');
-    expect(() => parseReport('{"install":[{}]}')).toThrow('unknown report');
+  it('are the newest of what several calls have left', () => {
+    expect(newestWheel([wheel('13.9.1'), wheel('13.10.0'), 'partial', 'x.txt'])).toBe(wheel('13.10.0'));
+    expect(newestWheel(['partial'])).toBeUndefined();
   });
 });
 
@@ -80,6 +78,14 @@ describe('the plan', () => {
     const text = planText(packagesFor('1.30.0', true), '/gpu', undefined);
     expect(text).toContain('GPU support for /gpu, with pip from its index');
     expect(text).toContain('in all about 247 MB to fetch and 272 MB to keep');
+    expect(neededRoomMb(packagesFor('1.30.0', true), false)).toBe(247 + 272);
+    expect(neededRoomMb(packagesFor('1.30.0', true), true)).toBe(272);
+  });
+
+  it('says how to fetch it elsewhere', () => {
+    const command = pipCommand(packagesFor('1.30.0', false));
+    expect(command).toContain("'onnxruntime-gpu==1.30.0' 'nvidia-cuda-runtime==13.*'");
+    expect(command).toContain('--only-binary=:all:');
   });
 });
 

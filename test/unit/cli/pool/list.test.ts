@@ -77,3 +77,21 @@ it('says so in one line where there is nothing', () => {
     '0 workers, 0 desired for a latency goal of 1000 ms',
   ]);
 });
+
+it('shows the GPUs that models run on, and what nothing tells as -', () => {
+  const gpu = { kind: 'gpu', name: 'NVIDIA A100', count: 1, index: 0, uuid: 'GPU-a' } as const;
+  const gibibyte = 1024 ** 3;
+  const used = { memory_total_bytes: 80 * gibibyte, memory_used_bytes: 9.26 * gibibyte, utilization: 0.374 };
+  const silent = { memory_total_bytes: null, memory_used_bytes: null, utilization: null };
+  const [first, second] = VIEW.workers;
+  const devices = [...first!.devices, { ...gpu, ...used }, { ...gpu, index: 1, name: '', uuid: null, ...silent }];
+  const lines = print({ ...VIEW, workers: [{ ...first!, devices }, second!] });
+  expect(lines[3]).toContain('2 cpu + 2 gpu');
+  expect(lines.slice(5, 10)).toEqual([
+    '',
+    'gpu    worker  name         memory           busy',
+    'GPU-a  a:7     NVIDIA A100  9.3 of 80.0 GiB  37%',
+    '1      a:7     -            -                -',
+    '',
+  ]);
+});

@@ -124,3 +124,26 @@ describe('isLoopback', () => {
     },
   );
 });
+
+describe('dashboard access with a token for reading', () => {
+  const READ = 'only-looking';
+  const both: AccessPolicy = { ...GUARDED, readToken: READ };
+  const alone: AccessPolicy = { ...OPEN, readToken: READ };
+
+  it('shows and changes nothing, here and beyond loopback', () => {
+    for (const policy of [both, alone]) {
+      for (const authorization of [bearer(READ), basic(`anyone:${READ}`)]) {
+        expect(status(policy, { authorization })).toBe(200);
+        expect(status(policy, { authorization, method: 'PUT' })).toBe(403);
+      }
+      expect(status(policy)).toBe(401);
+      expect(status(policy, { authorization: bearer(`${READ}x`) })).toBe(401);
+      expect(status(policy, { authorization: bearer('') })).toBe(401);
+    }
+  });
+
+  it('leaves the other token what it opens', () => {
+    expect(status(both, { authorization: bearer(TOKEN), method: 'PUT' })).toBe(200);
+    expect(status(alone, { authorization: bearer(TOKEN) })).toBe(401);
+  });
+});

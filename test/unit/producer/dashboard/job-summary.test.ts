@@ -14,10 +14,14 @@ describe('summarizeJobData', () => {
       parameters: { prompt: 'a private sentence' },
     };
     const item = { sequence: 7, callId: 'c7', request, priority: 1, deadlineMs: 1000 };
-    const summary = summarizeJobData(encodeBundle('p1', 'b1', 'minilm', [item]).data);
+    const { data } = encodeBundle('p1', 'b1', 'minilm', [item]);
+    const summary = summarizeJobData(data);
     const text = JSON.stringify(summary);
     expect(text).not.toContain('private');
+    expect(summarizeJobData({ signed: JSON.stringify(data), key: 'k1', mac: '0' })).toEqual(summary);
     expect(summary).toMatchObject({
+      model: 'minilm',
+      requests: 1,
       producer: 'p1',
       bundle: 'b1',
       items: [

@@ -15,6 +15,25 @@ it('is read as it was written', () => {
   expect(decodeWorkerPulse(encodeWorkerPulse(PULSE))).toEqual(PULSE);
 });
 
+it('tells the GPUs in use, as far as they are known', () => {
+  const known = { index: 0, uuid: 'GPU-a', name: 'A100', totalBytes: 80, usedBytes: 8, utilization: 0.5 };
+  const unknown = {
+    index: 1,
+    uuid: undefined,
+    name: '',
+    totalBytes: undefined,
+    usedBytes: undefined,
+    utilization: undefined,
+  };
+  const pulse = { ...PULSE, gpus: [known, unknown] };
+  expect(decodeWorkerPulse(encodeWorkerPulse(pulse))).toEqual(pulse);
+  const odd = { v: 1, requestsInHand: 0, loopDelayMs: 0, models: [] };
+  const gpus = [1, { index: -1, name: 'x' }, { ...known, utilization: 7, usedBytes: 'much', uuid: 3 }];
+  const read = decodeWorkerPulse(JSON.stringify({ ...odd, gpus }));
+  expect(read?.gpus).toEqual([{ ...known, utilization: 1, usedBytes: undefined, uuid: undefined }]);
+  expect(decodeWorkerPulse(JSON.stringify({ ...odd, gpus: {} }))).not.toHaveProperty('gpus');
+});
+
 it.each(['', 'null', '{}', '{"v":2,"models":[]}', '{"v":1,"models":{}}', '{"v":1,"models":[],"requestsInHand":-1}'])(
   'knows nothing from %j',
   (text) => {

@@ -1,8 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { BATCHING_REPORT as report } from '../../../fixtures/batching-report.ts';
-import { readBatchingReport } from '../../../../shared/infer/batching-report.ts';
+import { type BatchingReport, readBatchingReport } from '../../../../shared/infer/batching-report.ts';
 
 describe('readBatchingReport', () => {
+  it('reads a report without sizes', () => {
+    const plain: { -readonly [Key in keyof BatchingReport]: BatchingReport[Key] } = { ...report };
+    delete plain.sizes;
+    expect(readBatchingReport(JSON.parse(JSON.stringify(plain)))).toEqual(plain);
+  });
+
   it.each([report, { ...report, goalMs: undefined, company: undefined, curve: [] }])('reads what is written', (one) => {
     expect(readBatchingReport(JSON.parse(JSON.stringify(one)))).toEqual(one);
   });

@@ -14,14 +14,43 @@ const AUTO = parameter('batch_settings', 'auto');
 
 describe('the batch parameters of a config', () => {
   it('have defaults', () => {
-    expect(batchParametersOf(parse(''))).toEqual({ auto: false, goalMs: undefined, curve: true, tolerance: 0.02 });
+    expect(batchParametersOf(parse(''))).toEqual({
+      auto: false,
+      goalMs: undefined,
+      curve: true,
+      tolerance: 0.02,
+      sizes: undefined,
+    });
   });
 
   it('are read', () => {
     const text = `${AUTO}${parameter('slo_p99_ms', '12.5')}${parameter('batch_tolerance', '0.3')}`;
     expect(valuesOf(text)).toEqual([]);
-    expect(batchParametersOf(parse(text))).toEqual({ auto: true, goalMs: 12.5, curve: true, tolerance: 0.3 });
+    expect(batchParametersOf(parse(text))).toMatchObject({ auto: true, goalMs: 12.5, curve: true, tolerance: 0.3 });
     expect(batchParametersOf(parse(parameter('batch_curve', 'off'))).curve).toBe(false);
+  });
+
+  it.each([
+    ['any', 'any'],
+    ['powers', 'powers'],
+    ['1,4,16', [1, 4, 16]],
+  ])('read the sizes %s', (text, sizes) => {
+    expect(valuesOf(parameter('batch_sizes', text))).toEqual([]);
+    expect(batchParametersOf(parse(parameter('batch_sizes', text))).sizes).toEqual(sizes);
+    expect(settingsOf(`max_batch_size: 16 ${parameter('batch_sizes', text)}`)).toEqual([]);
+  });
+
+  it.each(['', '4,1', '1,1', '0,1', '1, 2', '1.5', 'all'])('refuse the sizes %j', (text) => {
+    const expected = 'expected "any", "powers" or rising numbers of rows, as "1,4,16"';
+    expect(valuesOf(parameter('batch_sizes', text))).toEqual([`parameter "batch_sizes": ${expected}, got "${text}"`]);
+  });
+
+  it.each([
+    ['max_batch_size: 0', 'powers', 'needs a max_batch_size of 1 or more'],
+    ['max_batch_size: 8', '1,16', '16 rows are more than max_batch_size 8'],
+    ['max_batch_size: 8 sequence_batching { }', 'powers', 'does not go with sequence_batching'],
+  ])('refuse with %s the sizes %s', (text, sizes, expected) => {
+    expect(settingsOf(`${text} ${parameter('batch_sizes', sizes)}`)).toEqual([expect.stringContaining(expected)]);
   });
 
   it('leave the names of others alone', () => {

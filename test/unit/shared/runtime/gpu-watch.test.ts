@@ -11,8 +11,10 @@ import { until } from '../../../support/redis.ts';
 
 describe('parseReading', () => {
   it('reads a line of nvidia-smi', () => {
-    expect(parseReading('GPU-6f1c-a, 37, 1523, 143771, 41, 118.52')).toEqual({
+    expect(parseReading('GPU-6f1c-a, 37, 1523, 143771, 41, 118.52, 3, NVIDIA H200')).toEqual({
       uuid: 'GPU-6f1c-a',
+      index: 3,
+      name: 'NVIDIA H200',
       utilization: 0.37,
       usedBytes: 1523 * 1024 * 1024,
       totalBytes: 143771 * 1024 * 1024,
@@ -22,16 +24,23 @@ describe('parseReading', () => {
   });
 
   it('leaves out what is no number', () => {
-    const reading = parseReading('MIG-1, [N/A], [Not Supported], 10, [Unknown Error], [Insufficient Permissions]');
+    const reading = parseReading(
+      'MIG-1, [N/A], [Not Supported], 10, [Unknown Error], [Insufficient Permissions], 0, A',
+    );
     expect(reading).toMatchObject({ uuid: 'MIG-1', utilization: undefined, usedBytes: undefined, watts: undefined });
   });
 
-  it.each(['', 'uuid, utilization.gpu [%]', 'GPU-1, 2', 'GPU-1, 1, 2, 3, 4, 5, 6', 'NVIDIA-SMI has failed'])(
-    'passes %j over',
-    (line) => {
-      expect(parseReading(line)).toBeUndefined();
-    },
-  );
+  it.each([
+    '',
+    'uuid, utilization.gpu [%]',
+    'GPU-1, 2',
+    'GPU-1, 1, 2, 3, 4, 5, 6',
+    'GPU-1, 1, 2, 3, 4, 5, 6, A, B',
+    'GPU-1, 1, 2, 3, 4, 5, six, A',
+    'NVIDIA-SMI has failed',
+  ])('passes %j over', (line) => {
+    expect(parseReading(line)).toBeUndefined();
+  });
 });
 
 describe('GpuWatch', () => {
@@ -58,7 +67,7 @@ describe('GpuWatch', () => {
 
   it('keeps the newest reading of each GPU, from one process, and shows it with the names that Triton has', async () => {
     const lines =
-      'echo "GPU-a, 10, 1, 2, [N/A], 50.5"; echo "GPU-b, 20, 1, 2, 30, 60"; echo "GPU-a, 30, 1, 2, [N/A], 51"';
+      'echo "GPU-a, 10, 1, 2, [N/A], 50.5, 0, A"; echo "GPU-b, 20, 1, 2, 30, 60, 1, B"; echo "GPU-a, 30, 1, 2, [N/A], 51, 0, A"';
     watch = new GpuWatch(logger, script(`echo run >> ${folder}/runs; echo "$@" > ${folder}/args; ${lines}; sleep 60`));
     watch.start();
     await until('a second reading', () => watch?.readings().some(({ utilization }) => utilization === 0.3) ?? false);

@@ -56,6 +56,8 @@ describe('createMetricsRegistry', () => {
     const plain = await scrape([stats]);
     expect(plain).not.toContain('millrace_batch_curve_ms{');
     expect(plain).not.toContain('millrace_batch_max_rows{');
+    expect(plain).not.toContain('millrace_batch_memory_rows{');
+    stats.memoryRows = 4;
     stats.batching = BATCHING_REPORT;
     const text = await scrape([stats]);
     for (const line of [
@@ -64,6 +66,7 @@ describe('createMetricsRegistry', () => {
       'millrace_batch_max_rows{_team="a",model="m",version="1"} 8',
       'millrace_batch_delay_ms{_team="a",model="m",version="1"} 1.5',
       'millrace_batch_company_difference{_team="a",model="m",version="1"} 0.1',
+      'millrace_batch_memory_rows{_team="a",model="m",version="1"} 4',
     ]) {
       expect(text).toContain(`\n${line}\n`);
     }

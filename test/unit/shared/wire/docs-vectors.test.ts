@@ -4,7 +4,9 @@ import { describe, expect, test } from 'vitest';
 import { InferError } from '../../../../shared/errors.ts';
 import type { InferRequest } from '../../../../shared/infer/request.ts';
 import { decodeBundle, encodeBundle, requestOf } from '../../../../shared/wire/job.ts';
-import { decodeReplies, encodeReplies, type Reply } from '../../../../shared/wire/reply.ts';
+import { parseQueueKeys, QueueKeys } from '../../../../shared/wire/queue-keys.ts';
+import { decodeReplies, encodeReplies, type Reply, replyFields } from '../../../../shared/wire/reply.ts';
+import { decodeJob, signBundle } from '../../../../shared/wire/signed-job.ts';
 import { f32 } from '../../../support/onnx/data.ts';
 import { ROOT } from '../../../support/process.ts';
 
@@ -66,6 +68,17 @@ describe('docs/wire.md', () => {
     });
     expect(items.map((item) => plain(requestOf(item, payloads)))).toEqual(REQUESTS.map(plain));
     expect(refused).toEqual([]);
+  });
+
+  test('shows a signed job and a signed answer', () => {
+    const [, secret = ''] = /the secret `([^`]+)`/.exec(DOCUMENT) ?? [];
+    const keys = new QueueKeys(parseQueueKeys(`k1 ${secret}`));
+    const payloads = [{ key, data: Buffer.from(vector('tensors'), 'hex') }];
+    const { data } = signBundle({ data: JSON.parse(vector('job')) as object, payloads }, 'py1', 'b1', 'm', keys);
+    expect(data).toEqual(JSON.parse(vector('signed')));
+    expect(decodeJob(JSON.parse(vector('signed')), 'm', 'm', keys).items).toHaveLength(2);
+    const frame = Buffer.from(vector('reply'), 'hex');
+    expect(replyFields(keys, 'py1', frame)).toEqual(['b', frame, 'k', 'k1', 'm', vector('reply-mac')]);
   });
 
   test('shows answers as they are written and read', () => {

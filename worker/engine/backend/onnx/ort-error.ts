@@ -28,6 +28,11 @@ export function runError(failure: OrtFailure, stopRequested: boolean): InferErro
   return new InferError(codeOf(failure), `the model could not run: ${cleanText(failure.text)}`, { cause: failure });
 }
 
+/** Whether the input was refused before anything of the model ran. */
+export function isRefusal(failure: OrtFailure): boolean {
+  return REFUSALS.test(failure.text);
+}
+
 function codeOf(failure: OrtFailure): ErrorCode {
   if (isOutOfMemory(failure.text)) return 'RESOURCE_EXHAUSTED';
   return failure.code === ORT_INVALID_ARGUMENT || REFUSALS.test(failure.text) ? 'INVALID_ARGUMENT' : 'INTERNAL';

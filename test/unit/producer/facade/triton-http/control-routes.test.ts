@@ -66,6 +66,7 @@ describe('statistics', () => {
       auto: true,
       slo_p99_ms: 50,
       reason: 'because',
+      sizes: [1, 2, 4, 8],
       curve: BATCHING_REPORT.curve,
       company: { relative: 0.1, max_abs: 3, cosine: 0.99, tolerance: 0.2 },
     });

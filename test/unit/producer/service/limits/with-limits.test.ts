@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
+import { admitJobs, createGate } from '../../../../../producer/service/limits/gate.ts';
 import type { Amounts } from '../../../../../producer/service/limits/limits.ts';
 import { MemoryLimits } from '../../../../../producer/service/limits/memory-limits.ts';
 import { withLimits } from '../../../../../producer/service/limits/with-limits.ts';
@@ -21,12 +22,13 @@ function setUp(parameters: Record<string, string>, pool: Amounts = NONE, tenants
   const clock = { now: () => 0, setTimer: () => () => undefined };
   const limits = new MemoryLimits(clock);
   const running: { resolve: () => void; reject: (error: Error) => void }[] = [];
-  const infer = withLimits({ limits, pool, catalog, tenants, pace: new Pace(clock) }, () => {
+  const gate = createGate({ limits, pool, catalog, tenants, pace: new Pace(clock) });
+  const infer = withLimits(gate, () => {
     return new Promise<InferResponse>((resolve, reject) =>
       running.push({ resolve: () => resolve({} as InferResponse), reject }),
     );
   });
-  return { infer, running };
+  return { infer, running, admit: admitJobs(gate, tenants) };
 }
 
 function requestOf(rows = 1): InferRequest {
@@ -118,4 +120,24 @@ test('what nothing limits takes no step', () => {
   const { infer, running } = setUp({ queue_weight: '3' });
   void infer(requestOf(), callOf());
   expect(running).toHaveLength(1); // in the same turn
+});
+
+test('the submission of a job counts against the rate of its tenant, and gives its place back at once', async () => {
+  const tenants = tenantsOf({ shop: { key: 'k', requests_per_second: 2, max_requests: 1 } });
+  const { admit } = setUp({}, NONE, tenants);
+  const job = { request: requestOf(), tenant: 'shop' };
+  expect(await admit(job, () => Promise.resolve('first'))).toBe('first');
+  await expect(admit(job, () => Promise.reject(new InferError('UNAVAILABLE', 'away')))).rejects.toThrow('away');
+  const take = () => Promise.reject(new Error('not asked'));
+  await expect(admit(job, take)).rejects.toMatchObject(
+    refusal('tenant shop may send 2 requests a second, and has sent more; try again later'),
+  );
+  expect(tenants.counts().get('shop')).toEqual({ admitted: 2, refused: 1 });
+});
+
+test('a job that a tenant may never have in hand is refused for what it is', async () => {
+  const tenants = tenantsOf({ shop: { key: 'k', max_rows: 2 } });
+  const { admit } = setUp({}, NONE, tenants);
+  const job = { request: requestOf(3), tenant: 'shop' };
+  await expect(admit(job, () => Promise.resolve())).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
 });

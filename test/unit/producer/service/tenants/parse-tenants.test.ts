@@ -31,6 +31,8 @@ test('reads what a file says, and fills in what it leaves out', () => {
     name: 'shop',
     keyHashes: [hash('a')],
     party: { name: 'shop', weight: 1, max: { requests: 0, rows: 0, bytes: 0 }, intervalUs: 0, burst: 1 },
+    maxJobs: 0,
+    maxJobBytes: 0,
     models: undefined,
   });
   expect(second).toMatchObject({
@@ -53,7 +55,7 @@ test.each([
   [
     'a key for a field',
     { tenants: [{ mr_secret_key_of_somebody: 1 }] },
-    'tenants[0]: a field that is none of name, key_sha256, weight, max_requests, max_rows, max_bytes, requests_per_second, burst, models',
+    'tenants[0]: a field that is none of name, key_sha256, weight, max_requests, max_rows, max_bytes, requests_per_second, burst, max_jobs, max_job_bytes, models',
   ],
   ['a field of the file', { tenants: [], tenant: [] }, 'the file: unknown field "tenant"; did you mean "tenants"?'],
   ['no object', { tenants: [1] }, 'tenants[0]: expected an object, got a number'],

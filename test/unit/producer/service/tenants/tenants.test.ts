@@ -17,6 +17,12 @@ describe('tenants', () => {
     const weighted = tenantsOf({ big: { key: '1', weight: 5 }, small: { key: '2' }, tiny: { key: '3' } });
     expect(['big', 'small', 'tiny', 'gone'].map((name) => weighted.shareOf(name, 10))).toEqual([7, 1, 1, 1]);
     expect(weighted.shareOf('tiny', 2)).toBe(1);
+    expect(['big', 'tiny'].map((name) => [weighted.jobsOf(name, 10), weighted.jobBytesOf(name)])).toEqual([
+      [7, 0],
+      [1, 0],
+    ]);
+    const own = tenantsOf({ one: { key: '1', max_jobs: 3, max_job_bytes: 9 }, two: { key: '2', max_jobs: 99 } });
+    expect([own.jobsOf('one', 10), own.jobsOf('two', 10), own.jobBytesOf('one')]).toEqual([3, 10, 9]);
     expect(tenantsOf({ one: { key: '1', weight: 3 } }).shareOf('one', 10_000)).toBe(10_000);
   });
 

@@ -56,6 +56,12 @@ describe('chooseBatching', () => {
     expect(chooseBatching(times, { ...free, budgetMs: 10 })).toEqual({ rows: 16, delayMs: 0, tooSlow: true });
   });
 
+  it('keeps the budget where only runs of more rows than one do', () => {
+    const times = curve((rows) => (rows === 1 ? 50 : 4 + rows));
+    expect(chooseBatching(times, { ...free, budgetMs: 40 })).toMatchObject({ rows: 16, tooSlow: false });
+    expect(chooseBatching(times, { ...free, budgetMs: 30 })).toMatchObject({ rows: 8, tooSlow: false });
+  });
+
   it('takes the best time per row when pressed, whatever the budget', () => {
     const times = curve((rows) => 10 + rows);
     expect(chooseBatching(times, { ...free, budgetMs: 40, pressed: true })).toMatchObject({ rows: 16, delayMs: 0 });

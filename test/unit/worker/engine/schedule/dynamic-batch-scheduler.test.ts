@@ -49,6 +49,25 @@ async function finishAll(instances: readonly FakeInstance[]): Promise<void> {
 }
 
 describe('DynamicBatchScheduler', () => {
+  it('runs together what arrives in one turn on an idle instance', async () => {
+    const parts = schedulerParts({ plan: modelPlan({ maxRows: 8 }) });
+    const limits = { maxRows: 8, preferredRows: [8], delayMs: 0 };
+    const scheduler = new DynamicBatchScheduler({ ...parts, defer: queueMicrotask }, limits);
+    const results = [1, 2, 3].map((value) => scheduler.enqueue(request([value]), callAt(parts.clock)));
+    results.push(scheduler.enqueue(request([4, 5], 2), callAt(parts.clock))); // of another shape
+    await settle();
+    const [instance] = parts.instances;
+    expect(instance!.batches).toEqual([[1, 2, 3]]);
+    instance!.runs[0]!.finish();
+    await settle();
+    expect(instance!.batches).toEqual([
+      [1, 2, 3],
+      [4, 5],
+    ]);
+    instance!.runs[1]!.finish();
+    expect(await Promise.all(results.map(values))).toEqual([[1], [2], [3], [4, 5]]);
+  });
+
   it('merges what arrives within the delay and gives each caller its own rows', async () => {
     const { send, clock, instance } = create();
     const first = send([1, 2]);

@@ -37,6 +37,7 @@ export function schedulerParts(
     slots: overrides.slots ?? new RunSlots(8),
     deadlines: new DeadlineSweep(clock),
     clock,
+    defer: (callback) => callback(),
     logger: silentLogger,
   };
 }

@@ -83,6 +83,7 @@ function assertPossible({ arenaShrinkage, customOpLibraries, gpu }: LoadOptions)
   if (arenaShrinkage !== '') fields.push('parameter "memory.enable_memory_arena_shrinkage"');
   if (customOpLibraries.length > 0) fields.push('model_operations.op_library_filename');
   for (const key of Object.keys(gpu?.provider ?? {})) fields.push(`parameter "${key}"`);
+  if (gpu?.tensorRt) fields.push('accelerator "tensorrt"');
   if (fields.length === 0) return;
   const text = `onnxruntime-node's binding does not support ${fields.join(' and ')}: serve with --onnxruntime-api=c`;
   throw new InferError('UNIMPLEMENTED', text);

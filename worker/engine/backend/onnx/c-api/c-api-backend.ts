@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import type { Backend, LoadedModel, LoadOptions } from '../../../instance/instance.ts';
 import { type GpuFolder, problemOfFolder } from '../gpu/gpu-folder.ts';
 import { loadError } from '../ort-error.ts';
@@ -23,7 +24,7 @@ export function createCApiBackend(globalThreads?: GlobalThreads, folder?: GpuFol
   const problem = folder && problemOfFolder(folder);
   const api = openApi(globalThreads, problem ? undefined : folder?.core);
   if (!folder) return { load: (options, inBackground = false) => loadModel(api, options, inBackground) };
-  const gpus = new Gpus(api, problem);
+  const gpus = new Gpus(api, problem, dirname(folder.core));
   return {
     load: (options, inBackground = false) =>
       options.gpu ? loadOnGpus(api, gpus, options, options.gpu) : loadModel(api, options, inBackground),

@@ -1,13 +1,15 @@
 import { InferError } from '../../../../../shared/errors.ts';
 import type { Tensor } from '../../../../../shared/tensor/tensor.ts';
 import type { ModelInstance, Run } from '../../../instance/instance.ts';
+import { explainCudaError } from '../gpu/cuda-error.ts';
 import { gpuRunError } from '../gpu/gpu-error.ts';
-import { runError } from '../ort-error.ts';
+import { isRefusal, runError } from '../ort-error.ts';
 import { explainFailure } from '../run-refusals.ts';
-import { pointerFrom, type Api } from './api.ts';
+import type { Api } from './api.ts';
 import type { BoundGraph } from './bound-graph.ts';
 import type { Pointer, Status } from './functions.ts';
 import { RunFrame } from './run-frame.ts';
+import { RunSettings } from './run-settings.ts';
 import { assertOk, failureOf, takeFailure } from './status.ts';
 
 /** A session as its instances see it. On the CPU any number of them may run on one at a time. */
@@ -28,7 +30,7 @@ export interface SharedSession {
 /** One run at a time on a shared session, on a thread of libuv's pool. */
 export class CApiInstance implements ModelInstance {
   readonly #session: SharedSession;
-  readonly #runOptions: Pointer;
+  readonly #settings: RunSettings;
   readonly #frame: RunFrame;
   readonly #release: (() => Promise<void>) | undefined;
   readonly #done = (error: Error | null, status: Status) => this.#finish(error, status);
@@ -44,10 +46,7 @@ export class CApiInstance implements ModelInstance {
     this.#release = release;
     this.#session = session;
     this.#frame = new RunFrame(api, session.pointer, session.graph);
-    this.#runOptions = pointerFrom(api.ort, (out) => api.ort.CreateRunOptions(out));
-    if (session.arenaShrinkage !== '') {
-      assertOk(api.ort, api.ort.AddRunConfigEntry(this.#runOptions, ARENA_SHRINKAGE, session.arenaShrinkage));
-    }
+    this.#settings = new RunSettings(api, session.arenaShrinkage, session.gpu);
   }
 
   run(inputs: readonly Tensor[], outputs: readonly string[]): Run {
@@ -76,7 +75,7 @@ export class CApiInstance implements ModelInstance {
   async #close(): Promise<void> {
     // Whether the run under way went well is its caller's business; here it only has to be over.
     await this.#active?.result.catch(() => undefined);
-    this.#session.api.ort.ReleaseRunOptions(this.#runOptions);
+    this.#settings.release();
     await this.#release?.();
   }
 
@@ -84,12 +83,13 @@ export class CApiInstance implements ModelInstance {
     if (run !== this.#active || run.stopRequested) return;
     run.stopRequested = true;
     const { ort } = this.#session.api;
-    assertOk(ort, ort.RunOptionsSetTerminate(this.#runOptions));
+    assertOk(ort, ort.RunOptionsSetTerminate(this.#settings.pointer));
   }
 
   #start(): void {
-    if (this.#session.background) this.#frame.startInBackground(this.#runOptions, this.#done);
-    else this.#frame.start(this.#runOptions, this.#done);
+    const { pointer } = this.#settings;
+    if (this.#session.background) this.#frame.startInBackground(pointer, this.#done);
+    else this.#frame.start(pointer, this.#done);
   }
 
   /** Called by koffi when the native call has returned. Nothing may be thrown from here. */
@@ -98,10 +98,13 @@ export class CApiInstance implements ModelInstance {
     const run = this.#active;
     try {
       const failure = status === null ? undefined : takeFailure(ort, status);
-      if (run?.stopRequested) assertOk(ort, ort.RunOptionsUnsetTerminate(this.#runOptions));
+      if (run?.stopRequested) assertOk(ort, ort.RunOptionsUnsetTerminate(this.#settings.pointer));
+      const began = failure === undefined || !isRefusal(failure);
+      const mayFitNow = began && this.#settings.noteEnd(failure !== undefined);
       if (error) throw error;
       if (!failure) this.#settle(undefined, this.#frame.collect());
       else if (this.#mayRunAgain(failure.text)) this.#runAgain();
+      else if (mayFitNow && !run?.stopRequested && isOfMemory(failure.text)) this.#start();
       else this.#settle(this.#explained(runError(failure, run?.stopRequested ?? false)));
     } catch (failure) {
       this.#settle(failure);
@@ -135,10 +138,12 @@ export class CApiInstance implements ModelInstance {
   }
 }
 
-const ARENA_SHRINKAGE = 'memory.enable_memory_arena_shrinkage';
-
 /** How ONNX Runtime says that an output does not fit the memory that it was given. */
 const SHAPE_DIFFERS = /pre-allocated output|shape verification failed/i;
+
+function isOfMemory(failureText: string): boolean {
+  return explainCudaError(failureText)?.stage === 'memory';
+}
 
 class ActiveRun implements Run {
   readonly result: Promise<Tensor[]>;

@@ -51,6 +51,15 @@ export interface OrtFunctions {
   ) => Status;
   readonly SessionOptionsAppendExecutionProvider_CUDA_V2: (options: Pointer, cuda: Pointer) => Status;
   readonly ReleaseCUDAProviderOptions: (cuda: Pointer) => void;
+  readonly CreateTensorRTProviderOptions: (out: Memory) => Status;
+  readonly UpdateTensorRTProviderOptions: (
+    tensorRt: Pointer,
+    keys: readonly string[],
+    values: readonly string[],
+    count: number,
+  ) => Status;
+  readonly SessionOptionsAppendExecutionProvider_TensorRT_V2: (options: Pointer, tensorRt: Pointer) => Status;
+  readonly ReleaseTensorRTProviderOptions: (tensorRt: Pointer) => void;
   readonly AddSessionConfigEntry: (options: Pointer, key: string, value: string) => Status;
   readonly CreateSession: Threaded<[env: Pointer, path: string, options: Pointer, out: Memory]>;
   readonly ReleaseSession: Threaded<[session: Pointer]>;
@@ -207,6 +216,10 @@ export const SLOTS: Readonly<Record<keyof OrtFunctions, Slot>> = {
   SetGlobalInterOpNumThreads: [148, P, [P, 'int']],
   SetGlobalSpinControl: [149, P, [P, 'int']],
   AddRunConfigEntry: [165, P, [P, 'str', 'str']],
+  SessionOptionsAppendExecutionProvider_TensorRT_V2: [170, P, [P, P]],
+  CreateTensorRTProviderOptions: [171, P, [P]],
+  UpdateTensorRTProviderOptions: [172, P, [P, TEXTS, TEXTS, 'size_t']],
+  ReleaseTensorRTProviderOptions: [174, 'void', [P]],
   SessionOptionsAppendExecutionProvider_CUDA_V2: [204, P, [P, P]],
   CreateCUDAProviderOptions: [205, P, [P]],
   UpdateCUDAProviderOptions: [206, P, [P, TEXTS, TEXTS, 'size_t']],

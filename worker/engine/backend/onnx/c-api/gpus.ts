@@ -10,6 +10,8 @@ import type { CudaProblem } from '../gpu/cuda-error.ts';
 import { CUDNN } from '../gpu/cuda-libraries.ts';
 import { type CudaRuntime, tryLibrary } from '../gpu/cuda-runtime.ts';
 import { findDevices } from '../gpu/find-devices.ts';
+import { GpuRoom, type Hold } from '../gpu/gpu-room.ts';
+import { tensorRtProblem } from '../gpu/tensorrt-libraries.ts';
 import { sumModel } from '../gpu/probe-model.ts';
 import type { Api } from './api.ts';
 import { bindGraph } from './bound-graph.ts';
@@ -28,13 +30,19 @@ const PROBE_BYTES = 64 * 1024 * 1024;
 export class Gpus {
   readonly #api: Api;
   readonly #problem: CudaProblem | undefined;
+  readonly #providers: string;
+  readonly #room = new GpuRoom();
   #runtime: CudaRuntime | undefined;
   #devices: Promise<Devices> | undefined;
   #cudnn: { readonly problem: CudaProblem | undefined } | undefined;
 
-  /** @param problem what keeps the installed files from being used; nothing of them is touched then */
-  constructor(api: Api, problem: CudaProblem | undefined) {
+  /**
+   * @param problem what keeps the installed files from being used; nothing of them is touched then
+   * @param providers the folder of ONNX Runtime's providers
+   */
+  constructor(api: Api, problem: CudaProblem | undefined, providers: string) {
     this.#api = api;
+    this.#providers = providers;
     this.#problem = problem;
   }
 
@@ -46,14 +54,33 @@ export class Gpus {
 
   /** What an arena may grow to by itself, in bytes, when `sessions` of them are to have equal parts of what is free. */
   memoryLimit(gpu: number, sessions: number): number | undefined {
-    const free = this.#runtime?.freeBytes(gpu);
+    const free = this.freeBytes(gpu);
     return free === undefined ? undefined : Math.max(1, Math.floor((free * MEMORY_SHARE) / sessions));
+  }
+
+  /** Undefined where CUDA does not tell. */
+  freeBytes(gpu: number): number | undefined {
+    return this.#runtime?.freeBytes(gpu);
+  }
+
+  /**
+   * Sets memory aside for the weights of so many sessions until they are open.
+   * @throws InferError RESOURCE_EXHAUSTED when there is not so much
+   */
+  hold(gpu: number, weights: number, sessions: number): Hold | undefined {
+    const free = this.freeBytes(gpu);
+    return free === undefined ? undefined : this.#room.hold(gpu, weights, sessions, free);
   }
 
   /** What keeps convolutions from running, which ONNX Runtime would say at their first run. */
   cudnnProblem(): CudaProblem | undefined {
     this.#cudnn ??= { problem: tryLibrary(CUDNN.name) };
     return this.#cudnn.problem;
+  }
+
+  /** What keeps TensorRT from being used. */
+  tensorRtProblem(): CudaProblem | undefined {
+    return tensorRtProblem(this.#providers);
   }
 
   async #find(): Promise<Devices> {

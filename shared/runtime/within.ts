@@ -1,5 +1,5 @@
 /** Whether the work ended in time. */
-export async function within(work: Promise<void>, timeoutMs: number): Promise<boolean> {
+export async function within(work: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const timeout = new Promise<boolean>((resolve) => {
     timer = setTimeout(resolve, timeoutMs, false);

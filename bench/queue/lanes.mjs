@@ -1,0 +1,136 @@
+// The ways to get a request to a worker and its answer back that are compared: each gives `send(tensor)`, which resolves
+// with the answer, and `close`.
+import { createQueueDispatcher } from '../../dist/producer/dispatch/queue-dispatcher.js';
+import { Call } from '../../dist/shared/infer/call.js';
+import { Queue, QueueEvents } from 'bullmq';
+import { Redis } from 'ioredis';
+
+export const MODEL = 'identity';
+export const STREAM = 'bench:requests';
+export const GROUP = 'workers';
+export const BULL_QUEUE = 'bench-requests';
+
+/** A short sentence for the model that is not MODEL. */
+const TOKENS = ['input_ids', 'attention_mask', 'token_type_ids'].map((name) => {
+  const data = Buffer.from(new BigInt64Array(16).fill(name === 'token_type_ids' ? 0n : 1n).buffer);
+  return { name, datatype: 'INT64', shape: [1, 16], data };
+});
+
+const silent = { debug() {}, info() {}, warn() {}, error: console.error };
+const TIMEOUT_MS = 60_000;
+
+export const lanes = { millrace, stream, bullmq, setGet };
+
+/** The dispatcher of the producer, without HTTP. */
+async function millrace(redisUrl, model = MODEL) {
+  const dispatcher = await createQueueDispatcher({ redisUrl, logger: silent });
+  while (!dispatcher.catalog.list().some(({ name, state }) => name === model && state === 'READY')) await sleep(50);
+  let count = 0;
+  return {
+    async send(tensor) {
+      const nowMs = performance.now();
+      const call = new Call(`b${(count += 1)}`, nowMs, nowMs + TIMEOUT_MS);
+      const inputs = model === MODEL ? [fp32(tensor)] : TOKENS;
+      const request = { id: '', model, version: '', inputs, outputs: [], parameters: {} };
+      return (await dispatcher.infer(request, call)).outputs[0].data;
+    },
+    close: () => dispatcher.close(0),
+  };
+}
+
+/** Redis streams by hand: one entry a request, answers on a stream of the producer, one entry for all of a batch. */
+async function stream(redisUrl) {
+  const redis = new Redis(redisUrl);
+  const reader = new Redis(redisUrl);
+  const replies = `bench:replies:${process.pid}`;
+  const waiting = new Map();
+  let count = 0;
+  let pipeline;
+  let open = true;
+  void read();
+  return {
+    send(tensor) {
+      return new Promise((resolve) => {
+        const id = String((count += 1));
+        waiting.set(id, resolve);
+        if (!pipeline) {
+          pipeline = redis.pipeline();
+          setImmediate(flush);
+        }
+        pipeline.xadd(STREAM, '*', 'p', replies, 'c', id, 'd', tensor);
+      });
+    },
+    close() {
+      open = false;
+      redis.disconnect();
+      reader.disconnect();
+    },
+  };
+
+  function flush() {
+    void pipeline.exec();
+    pipeline = undefined;
+  }
+
+  async function read() {
+    let last = '0-0';
+    let untrimmed = 0;
+    while (open) {
+      const found = await reader.xreadBuffer('COUNT', 200, 'BLOCK', 2000, 'STREAMS', replies, last).catch(() => null);
+      for (const [id, fields] of found?.[0]?.[1] ?? []) {
+        last = id.toString();
+        for (let i = 0; i < fields.length; i += 2) {
+          const key = fields[i].toString();
+          waiting.get(key)?.(fields[i + 1]);
+          waiting.delete(key);
+        }
+      }
+      if ((untrimmed += 1) % 100 === 0) void redis.xtrim(replies, 'MINID', last).catch(() => undefined);
+    }
+  }
+}
+
+/** What one writes first: a job a request, and `waitUntilFinished`. */
+async function bullmq(redisUrl) {
+  const connection = new Redis(redisUrl, { maxRetriesPerRequest: null });
+  const queue = new Queue(BULL_QUEUE, { connection });
+  const events = new QueueEvents(BULL_QUEUE, { connection: connection.duplicate() });
+  events.setMaxListeners(0);
+  queue.setMaxListeners(0);
+  await events.waitUntilReady();
+  return {
+    async send(tensor) {
+      const options = { removeOnComplete: 1000 };
+      const job = await queue.add('infer', { tensor: tensor.toString('base64') }, options);
+      return Buffer.from(await job.waitUntilFinished(events, TIMEOUT_MS), 'base64');
+    },
+    async close() {
+      await events.close();
+      await queue.close();
+      connection.disconnect();
+    },
+  };
+}
+
+/** The bytes alone: written, read and removed, there and back, with no queue between. */
+async function setGet(redisUrl) {
+  const writer = new Redis(redisUrl);
+  const reader = new Redis(redisUrl);
+  let count = 0;
+  return {
+    async send(tensor) {
+      const key = `bench:tensor:${(count += 1)}`;
+      await writer.set(key, tensor, 'PX', TIMEOUT_MS);
+      const read = await reader.getBuffer(key);
+      void reader.unlink(key);
+      return read;
+    },
+    close() {
+      writer.disconnect();
+      reader.disconnect();
+    },
+  };
+}
+
+const fp32 = (data) => ({ name: 'INPUT', datatype: 'FP32', shape: [1, data.byteLength / 4], data });
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,0 +1,45 @@
+import type { InferError } from '../../shared/errors.ts';
+import { jobId } from '../../shared/wire/queue-options.ts';
+import type { ModelQueues } from './model-queues.ts';
+import type { PendingRequest } from './pending-requests.ts';
+
+export interface UnloadedRequest {
+  readonly request: PendingRequest;
+  /** What it is answered with. */
+  readonly error: InferError;
+}
+
+/**
+ * Requests that wait in a queue for a model which the pool has unloaded. Their jobs are taken out of it; those that a worker
+ * has in hand stay, it answers them.
+ * @param refusalOf what a request for a model and version is told for that reason; undefined where there is none
+ */
+export async function takeUnloadedRequests(
+  pending: Iterable<PendingRequest>,
+  queues: ModelQueues,
+  producer: string,
+  refusalOf: (model: string, version: string) => InferError | undefined,
+): Promise<UnloadedRequest[]> {
+  const refusals = new Map<string, InferError | undefined>();
+  const bundles = new Map<string, UnloadedRequest[]>();
+  for (const request of pending) {
+    const { model, version } = request.request;
+    const key = `${model}/${version}`;
+    if (!refusals.has(key)) refusals.set(key, refusalOf(model, version));
+    const error = refusals.get(key);
+    // Those of sequences are told by the worker that they belong to.
+    if (!error || !request.queued || request.worker !== '') continue;
+    const known = bundles.get(request.bundle);
+    if (known) known.push({ request, error });
+    else bundles.set(request.bundle, [{ request, error }]);
+  }
+  const taken: UnloadedRequest[] = [];
+  for (const [bundle, requests] of bundles) {
+    const [first] = requests;
+    if (!first) continue;
+    const { request } = first;
+    const queue = queues.of(request.request.model, request.queueVersion);
+    if ((await queue.remove(jobId(producer, bundle))) === 1) taken.push(...requests);
+  }
+  return taken.filter(({ request }) => !request.settled);
+}
