@@ -112,17 +112,18 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
     const group = this.#waiting.add(item);
     if (this.#arrivals === undefined) {
       this.#arrivals = group;
-      this.#defer(this.#takeIn);
+      this.#defer(() => this.takeIn());
     } else if (this.#arrivals !== group) this.#arrivals = SEVERAL;
     if (item.ticket) this.#awaitExpiry();
   }
 
   /** After what arrives in one turn, as the requests of a bundle do: otherwise the first would run without the rest. */
-  readonly #takeIn = (): void => {
+  takeIn(): void {
     const group = this.#arrivals;
+    if (group === undefined) return;
     this.#arrivals = undefined;
     this.#pump(group === SEVERAL ? undefined : group); // what was decided for other groups still holds
-  };
+  }
 
   withdraw(item: PendingRequest): void {
     this.#waiting.remove(item);

@@ -19,6 +19,8 @@ export interface WaitingLine {
   /** Why the model's queue policy lets no such request in; undefined when it does. */
   refusal(call: Call): InferError | undefined;
   accept(item: PendingRequest): void;
+  /** Lets begin what was accepted and only waits for the end of this turn. */
+  takeIn?(): void;
   /** The item, which was accepted and not put into a batch since, is not waited for any more. */
   withdraw(item: PendingRequest): void;
 }
@@ -97,12 +99,16 @@ export class OpenRequests {
 
   #assertRoom(line: WaitingLine, call: Call): void {
     if (this.#closing) throw new NotServed('UNAVAILABLE', `model '${this.#plan.model}' is being unloaded`);
-    if (line.pending() >= this.#maxQueueSize) {
-      const text = `Exceeds maximum queue size: ${this.#maxQueueSize} requests wait for model '${this.#plan.model}'`;
-      throw new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
-    }
-    const refusal = line.refusal(call);
+    if (!this.#refusal(line, call)) return;
+    line.takeIn?.();
+    const refusal = this.#refusal(line, call);
     if (refusal) throw refusal;
+  }
+
+  #refusal(line: WaitingLine, call: Call): InferError | undefined {
+    if (line.pending() < this.#maxQueueSize) return line.refusal(call);
+    const text = `Exceeds maximum queue size: ${this.#maxQueueSize} requests wait for model '${this.#plan.model}'`;
+    return new InferError('RESOURCE_EXHAUSTED', text, { refusedAt: 'entry' });
   }
 
   #abandon(item: PendingRequest, line: WaitingLine, error: InferError): void {
