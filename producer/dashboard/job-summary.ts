@@ -12,9 +12,20 @@ export function summarizeJobData(data: unknown): unknown {
   return summarize(isBundle ? withCount(content) : content, '', 0);
 }
 
-/** What it is about comes first: the items may be many. */
+/** What it is about comes first: the items may be many, and the page shows them folded. */
 function withCount({ model, items, ...rest }: Record<string, unknown>): object {
-  return { model, requests: Array.isArray(items) ? items.length : 0, ...rest, items };
+  const list: unknown[] = Array.isArray(items) ? items : [];
+  return { model, requests: list.length, firstInputs: inputsOf(list[0]), ...rest, items };
+}
+
+/** The inputs of a request in words: `pixels FP32 [1,64]`. */
+function inputsOf(item: unknown): string[] {
+  const inputs: unknown[] = isRecord(item) && Array.isArray(item.inputs) ? item.inputs : [];
+  return inputs.slice(0, MAX_ITEMS).map((input) => {
+    const { name, datatype, shape } = isRecord(input) ? input : {};
+    const dims: unknown[] = Array.isArray(shape) ? shape.slice(0, MAX_ITEMS) : [];
+    return [name, datatype].filter((text) => typeof text === 'string').join(' ') + ` [${dims.map(Number).join(',')}]`;
+  });
 }
 
 const SHOWN_FIELDS = new Set([
@@ -36,6 +47,7 @@ const SHOWN_FIELDS = new Set([
   'byteLength',
   'offset',
   'requests',
+  'firstInputs',
   'succeeded',
   'failed',
   'dropped',

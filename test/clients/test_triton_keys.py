@@ -11,6 +11,12 @@ from tritonclient.utils import InferenceServerException
 KEY = os.environ["MILLRACE_TEST_KEY"]
 
 
+@pytest.fixture
+def headers(request):
+    """A copy: the HTTP client adds to what it is given."""
+    return request.param and dict(request.param)
+
+
 @pytest.fixture(params=["http", "grpc"])
 def protocol(request, http_address, grpc_address):
     module = getattr(tritonclient, request.param)
@@ -26,7 +32,7 @@ def infer(protocol, headers):
     return client.infer("digits_mlp", [pixels], headers=headers).as_numpy("probabilities")
 
 
-@pytest.mark.parametrize("headers", [{"authorization": f"Bearer {KEY}"}, {"x-api-key": KEY}])
+@pytest.mark.parametrize("headers", [{"authorization": f"Bearer {KEY}"}, {"x-api-key": KEY}], indirect=True)
 def test_a_key_opens_what_its_tenant_may_use(protocol, headers):
     _, client = protocol
     assert infer(protocol, headers).shape == (1, 10)
@@ -35,7 +41,7 @@ def test_a_key_opens_what_its_tenant_may_use(protocol, headers):
         client.get_model_metadata("minilm", headers=headers)
 
 
-@pytest.mark.parametrize("headers", [None, {"authorization": "Bearer wrong"}, {"authorization": KEY}])
+@pytest.mark.parametrize("headers", [None, {"authorization": "Bearer wrong"}, {"authorization": KEY}], indirect=True)
 def test_without_it_nothing_is_answered_but_health(protocol, headers):
     _, client = protocol
     assert client.is_server_live(headers=headers)

@@ -42,6 +42,9 @@ const CHUNK_OVERHEAD_BYTES = 256;
 /** Smaller answers fit into the kernel's buffers and are gone at once. */
 const LARGE_ANSWER_BYTES = 64 * 1024;
 
+/** What a client may still send of a call that is answered. */
+const MAX_DROPPED_BYTES = 64 * 1024;
+
 /** The flag of a message lies in front of its length of four bytes, and both in front of what grpc-js hands out. */
 const FRAME_HEAD_BYTES = 5;
 
@@ -65,6 +68,7 @@ export class GuardedCall implements ServerInterceptingCallInterface {
   #watchesReader = false;
   #saidEncoding = false;
   #noMoreRequests = false;
+  #droppedBytes = 0;
 
   constructor(base: Base, arrival: Arrival, limits: CallLimits, compression: AnswerCompression | undefined) {
     this.#base = base;
@@ -178,9 +182,11 @@ export class GuardedCall implements ServerInterceptingCallInterface {
   #receive(chunk: Buffer): boolean {
     const { stream } = this.#arrival;
     if (stream.writableEnded || stream.destroyed) {
-      // Answered, and the client still sends: it is told to stop.
+      // Answered, and the client still sends: it is told to stop, unless that is over soon. One that is told before it has
+      // read its status takes that for a broken stream.
       this.#release();
-      stream.close(constants.NGHTTP2_NO_ERROR);
+      this.#droppedBytes += chunk.byteLength;
+      if (this.#droppedBytes > MAX_DROPPED_BYTES) stream.close(constants.NGHTTP2_NO_ERROR);
       return false;
     }
     // Pieces of one read from the socket share its memory, and keep all of it.

@@ -3,9 +3,13 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createQueueDispatcher } from '../../../producer/dispatch/queue-dispatcher.ts';
 import { RedisJobStore } from '../../../producer/service/jobs/redis-job-store.ts';
 import { silentLogger } from '../../../shared/runtime/logger.ts';
-import { QUEUE_PREFIX, queueName, replyKey } from '../../../shared/wire/names.ts';
+import { RedisLink } from '../../../shared/runtime/redis-link.ts';
+import { type ControlEntry, encodeControlEntry } from '../../../shared/wire/control.ts';
+import { CONTROL_KEY, QUEUE_PREFIX, queueName, replyKey } from '../../../shared/wire/names.ts';
 import { parseQueueKeys, QueueKeys, type SignedThing } from '../../../shared/wire/queue-keys.ts';
 import { encodeReplies } from '../../../shared/wire/reply.ts';
+import { sealText } from '../../../shared/wire/sealed.ts';
+import { PoolControl } from '../../../worker/consumer/pool-control.ts';
 import { until } from '../../support/redis.ts';
 import { callOf, type FakeEngine, requestOf } from '../../support/worker.ts';
 import { knows, type Pool, startPool } from './pool.ts';
@@ -157,6 +161,50 @@ describe('a pool with keys', () => {
     await until('it is refused', () => (refused(producerKeys, 'description') ?? 0) > 0);
     expect(() => dispatcher.catalog.resolve('trojan', '')).toThrow();
     await stranger.consumer.close(0);
+  });
+
+  it('loads and unloads for nobody else, and not again what was asked before', async () => {
+    const keys = keysOf(OLD);
+    const asked: string[] = [];
+    const control = {
+      load: (model: string) => Promise.resolve(void asked.push(`load ${model}`)),
+      unload: (model: string) => Promise.resolve(void asked.push(`unload ${model}`)),
+    };
+    const redis = pool.redis.client();
+    const link = new RedisLink(redis, silentLogger);
+    await link.start();
+    const none = () => Promise.resolve();
+    const worker = new PoolControl({
+      redis,
+      link,
+      workerId: 'w',
+      control,
+      wake: none,
+      announce: none,
+      keys,
+      logger: silentLogger,
+    });
+    await worker.start();
+    const put = async (text: string) => {
+      await redis.hset(CONTROL_KEY, 'm', text);
+      return text;
+    };
+    const seal = (id: string, action: 'load' | 'unload') => {
+      const entry = action === 'load' ? { config: undefined, files: [] } : { dependents: false };
+      const text = encodeControlEntry({ id, turn: `${id}t`, action, ...entry } as ControlEntry); // one of the two forms
+      return sealText(keys, 'control', 'm', text);
+    };
+    const first = await put(seal('c1', 'load'));
+    await until('it is loaded', () => asked.length === 1);
+    await put(seal('c2', 'unload'));
+    await until('it is unloaded', () => asked.length === 2);
+    await put(first);
+    await until('it is refused', () => refused(keys, 'control') === 1);
+    await put(encodeControlEntry({ id: 'c3', action: 'load', config: undefined, files: [] }));
+    await until('it is refused', () => refused(keys, 'control') === 2);
+    expect(asked).toEqual(['load m', 'unload m']);
+    worker.close();
+    link.close();
   });
 
   it('takes what is not signed as long as it is told to', async () => {

@@ -22,6 +22,7 @@ describe('summarizeJobData', () => {
     expect(summary).toMatchObject({
       model: 'minilm',
       requests: 1,
+      firstInputs: ['input_ids INT64 [1,2]'],
       producer: 'p1',
       bundle: 'b1',
       items: [
