@@ -1,5 +1,8 @@
 import type { Logger } from '../shared/runtime/logger.ts';
 
+/** Set in the environment of the processes of a WorkerGroup. */
+export const GROUP_MARK = 'MILLRACE_GROUP';
+
 /** What `close` may need beyond the grace period for what it does after the last answer. */
 const MARGIN_MS = 2000;
 
@@ -35,7 +38,8 @@ export function closeOnSignal(
   };
   let signalled = false;
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (signalled) killSelf();
+    // A supervisor may signal each process of a group, beside what the group passes on.
+    if (signalled && !isMember()) killSelf();
     signalled = true;
     if (!closing) leaveFor({ signal });
   };
@@ -60,9 +64,19 @@ export function leaveOnSignalWhileStarting(): void {
 
 /** A worker of a group leaves, as on SIGTERM, when the process that keeps the group is gone. */
 export function leaveWithGroup(): void {
-  if (!process.channel) return;
-  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  if (!isMember()) return;
+  const leave = (): boolean => process.kill(process.pid, 'SIGTERM');
+  if (!process.channel) {
+    leave(); // it was gone before
+    return;
+  }
+  process.once('disconnect', leave);
   process.channel.unref(); // listening alone must not keep the process
+}
+
+/** Whether this process is one of a WorkerGroup. */
+function isMember(): boolean {
+  return process.env[GROUP_MARK] !== undefined;
 }
 
 function leaveAtOnce(signal: NodeJS.Signals): void {

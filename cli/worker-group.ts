@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Logger } from '../shared/runtime/logger.ts';
+import { GROUP_MARK } from './shutdown.ts';
 
 /** One process of a group. */
 export interface Member {
@@ -29,6 +30,8 @@ const WRONG_COMMAND = 2;
 interface Place {
   readonly member: Member;
   child: ChildProcess | undefined;
+  /** When it was started, on `performance.now()`. */
+  sinceMs: number;
   failures: number;
   timer: NodeJS.Timeout | undefined;
 }
@@ -47,7 +50,7 @@ export class WorkerGroup {
   #end: (code: number) => void = () => undefined;
 
   constructor(members: readonly Member[], logger: Logger, times = TIMES) {
-    this.#places = members.map((member) => ({ member, child: undefined, failures: 0, timer: undefined }));
+    this.#places = members.map((member) => ({ member, child: undefined, sinceMs: 0, failures: 0, timer: undefined }));
     this.#logger = logger;
     this.#times = times;
   }
@@ -75,20 +78,20 @@ export class WorkerGroup {
     const [program, ...args] = member.command;
     place.timer = undefined;
     const child = spawn(program, args, {
-      env: member.env,
+      env: { ...member.env, [GROUP_MARK]: '1' },
       // The channel tells a worker that this process is gone, however it ended.
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       // A terminal sends Ctrl-C to the whole group of this process; a worker that got it twice would not wait for its answers.
       detached: true,
     });
     place.child = child;
-    const startedMs = performance.now();
+    place.sinceMs = performance.now();
     let over = false;
     const ended = (code: number | null, how: string): void => {
       if (over) return;
       over = true;
       place.child = undefined;
-      if (performance.now() - startedMs >= this.#times.healthyMs) place.failures = 0;
+      if (performance.now() - place.sinceMs >= this.#times.healthyMs) place.failures = 0;
       this.#ended(place, code, how);
     };
     child.once('error', (error) => {
@@ -102,7 +105,7 @@ export class WorkerGroup {
     // One that has not begun to work yet ends by the signal itself.
     if (code === 0 || (this.#signal && how === this.#signal)) this.#logger.info({ name }, 'worker process left');
     else if (this.#signal) this.#fail({ name, how });
-    else if (code === WRONG_COMMAND) {
+    else if (code === WRONG_COMMAND && !this.#anyLives()) {
       this.#code = WRONG_COMMAND;
       this.stop('SIGTERM');
       return;
@@ -129,6 +132,12 @@ export class WorkerGroup {
     }
     this.#logger.error({ name, how, failures: place.failures, pauseMs }, 'worker process failed, it is started again');
     place.timer = setTimeout(() => this.#start(place), pauseMs);
+  }
+
+  /** Where others do their work, what one cannot begin with may pass. */
+  #anyLives(): boolean {
+    const { healthyMs } = this.#times;
+    return this.#places.some(({ child, sinceMs }) => child && performance.now() - sinceMs >= healthyMs);
   }
 
   #endIfEmpty(): void {

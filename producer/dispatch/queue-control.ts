@@ -124,14 +124,12 @@ export class QueueControl implements ModelControl {
     const untilMs = performance.now() + TIMEOUT_MS;
     for (;;) {
       const texts = await redis.hgetall(controlResultKey(id));
+      const results = asked.flatMap((worker) => resultOf(id, worker, texts[worker], keys));
       const there = new Set(feed.catalog.controlledWorkers());
-      const missing = asked.filter((worker) => texts[worker] === undefined && there.has(worker));
-      if (missing.length === 0) {
-        return Object.entries(texts).map(([worker, text]) => {
-          const result = openText(keys, 'control-result', `${id} ${worker}`, text);
-          return { worker, ...decodeControlResult(result) };
-        });
-      }
+      const missing = asked.filter(
+        (worker) => there.has(worker) && !results.some((result) => result.worker === worker),
+      );
+      if (missing.length === 0) return results;
       link.assertUsable();
       if (performance.now() > untilMs) {
         const who = `${missing.length} of ${asked.length} workers`;
@@ -139,6 +137,16 @@ export class QueueControl implements ModelControl {
       }
       await sleep(LOOK_MS);
     }
+  }
+}
+
+/** One at most: what is not from the worker counts for nothing. */
+function resultOf(id: string, worker: string, text: string | undefined, keys: QueueKeys | undefined): WorkerResult[] {
+  if (text === undefined) return [];
+  try {
+    return [{ worker, ...decodeControlResult(openText(keys, 'control-result', `${id} ${worker}`, text)) }];
+  } catch {
+    return [];
   }
 }
 

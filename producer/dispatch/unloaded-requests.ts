@@ -9,6 +9,8 @@ export interface UnloadedRequest {
   readonly error: InferError;
 }
 
+const WAITING: ReadonlySet<string> = new Set(['waiting', 'paused', 'prioritized', 'delayed']);
+
 /**
  * Requests that wait in a queue for a model which the pool has unloaded. Their jobs are taken out of it; those that a worker
  * has in hand stay, it answers them.
@@ -21,25 +23,28 @@ export async function takeUnloadedRequests(
   refusalOf: (model: string, version: string) => InferError | undefined,
 ): Promise<UnloadedRequest[]> {
   const refusals = new Map<string, InferError | undefined>();
-  const bundles = new Map<string, UnloadedRequest[]>();
+  const bundles = new Map<string, UnloadedRequest[] | undefined>();
   for (const request of pending) {
     const { model, version } = request.request;
     const key = `${model}/${version}`;
     if (!refusals.has(key)) refusals.set(key, refusalOf(model, version));
     const error = refusals.get(key);
     // Those of sequences are told by the worker that they belong to.
-    if (!error || !request.queued || request.worker !== '') continue;
+    if (!request.queued || request.worker !== '') continue;
     const known = bundles.get(request.bundle);
-    if (known) known.push({ request, error });
-    else bundles.set(request.bundle, [{ request, error }]);
+    if (!error) bundles.set(request.bundle, undefined); // one of it can still run, so whoever takes it answers all
+    else if (known) known.push({ request, error });
+    else if (!bundles.has(request.bundle)) bundles.set(request.bundle, [{ request, error }]);
   }
   const taken: UnloadedRequest[] = [];
   for (const [bundle, requests] of bundles) {
-    const [first] = requests;
-    if (!first) continue;
-    const { request } = first;
+    const request = requests?.[0]?.request;
+    if (!requests || !request) continue;
     const queue = queues.of(request.request.model, request.queueVersion);
-    if ((await queue.remove(jobId(producer, bundle))) === 1) taken.push(...requests);
+    const id = jobId(producer, bundle);
+    // One that is over has an answer on its way.
+    if (!WAITING.has(await queue.getJobState(id))) continue;
+    if ((await queue.remove(id)) === 1) taken.push(...requests);
   }
   return taken.filter(({ request }) => !request.settled);
 }

@@ -32,6 +32,9 @@ const EVENTS_TTL_MS = 60_000;
 /** Webhooks wait so long for a producer that sends them. */
 const WEBHOOKS_TTL_MS = 7 * 86_400_000;
 
+/** So long after its deadline a job has been ended, unless no producer was there to do it. */
+const ENDED_FOR_SURE_MS = 60_000;
+
 const SHARED = `
 local function tell(id, state)
   redis.call('XADD', '${JOBS_EVENTS_KEY}', 'MAXLEN', '~', ${EVENTS_LENGTH}, '*', 'id', id, 'state', state)
@@ -43,7 +46,8 @@ end
 local function tensors(payload)
   return string.gmatch(payload or '', '%S+')
 end
-local function free(bytes, of)
+local function free(id, open, bytes, of)
+  if not open or redis.call('ZREM', open, id) == 0 then return end
   if of and redis.call('DECRBY', of, bytes) <= 0 then redis.call('UNLINK', of) end
 end
 local function isover(state)
@@ -69,10 +73,9 @@ if ARGV[7] ~= '' then
   local own = redis.call('ZCOUNT', KEYS[6], now, '+inf')
   if own >= tonumber(ARGV[7]) then return {'share', own} end
   if ARGV[8] ~= '' then
-    local used = own == 0 and 0 or tonumber(redis.call('GET', KEYS[7]) or 0)
+    local used = redis.call('EXISTS', KEYS[6]) == 1 and tonumber(redis.call('GET', KEYS[7]) or 0) or 0
     if used + tonumber(ARGV[9]) > tonumber(ARGV[8]) then return {'bytes', used} end
   end
-  if own == 0 then redis.call('UNLINK', KEYS[7]) end
 end
 redis.call('HSET', KEYS[1], 'state', 'queued', 'runs', 0, unpack(ARGV, 10))
 redis.call('PEXPIRE', KEYS[1], ttl)
@@ -87,7 +90,8 @@ redis.call('ZADD', KEYS[3], now + ttl, id)
 redis.call('ZADD', KEYS[4], ARGV[5], id)
 for k = 2, 4 do live(KEYS[k], ttl) end
 if ARGV[7] ~= '' then
-  redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', '(' .. ARGV[4])
+  redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', '(' .. now - ${ENDED_FOR_SURE_MS})
+  if redis.call('EXISTS', KEYS[6]) == 0 then redis.call('UNLINK', KEYS[7]) end
   redis.call('ZADD', KEYS[6], ARGV[5], id)
   live(KEYS[6], ttl)
   redis.call('INCRBY', KEYS[7], ARGV[9])
@@ -141,7 +145,10 @@ if not was[1] then return 0 end
 if isover(was[1]) then return was[6] == ARGV[7] and 1 or 0 end
 local keep = tonumber(was[2])
 local frees = 0
-for key in tensors(was[4]) do frees = frees + redis.call('STRLEN', key) end
+for key in tensors(was[4]) do
+  local bytes = redis.pcall('STRLEN', key)
+  if type(bytes) == 'number' then frees = frees + bytes end
+end
 if string.len(ARGV[6]) <= frees then redis.call('HDEL', KEYS[1], 'run') end
 redis.call('HSET', KEYS[1], 'state', ARGV[2], 'finished', ARGV[3], 'end', ARGV[7])
 for key in tensors(was[4]) do redis.call('UNLINK', key) end
@@ -158,8 +165,7 @@ redis.call('ZADD', KEYS[4], now + keep, id)
 live(KEYS[3], keep)
 live(KEYS[4], keep)
 redis.call('ZREM', KEYS[5], id)
-if was[5] then redis.call('ZREM', was[5], id) end
-free(was[7], was[8])
+free(id, was[5], was[7], was[8])
 if redis.call('HEXISTS', KEYS[1], 'webhook') == 1 then
   redis.call('HSET', KEYS[6], id, cjson.encode(redis.call('HGETALL', KEYS[1])))
   redis.call('PEXPIRE', KEYS[6], ${WEBHOOKS_TTL_MS})
@@ -189,8 +195,7 @@ for key in tensors(was[4]) do redis.call('UNLINK', key) end
 if was[3] and redis.call('HGET', was[3], 'id') == ARGV[1] then redis.call('DEL', was[3]) end
 redis.call('DEL', KEYS[1])
 for k = 2, 4 do redis.call('ZREM', KEYS[k], ARGV[1]) end
-if was[5] then redis.call('ZREM', was[5], ARGV[1]) end
-free(was[6], was[7])
+free(ARGV[1], was[5], was[6], was[7])
 return 1`);
 
 export interface SubmittedJob {

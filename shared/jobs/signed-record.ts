@@ -59,7 +59,9 @@ export function checkRecord(keys: QueueKeys, id: string, fields: RecordFields): 
 
 /** Whether this is the answer that the record speaks of, which was checked. @throws InferError PERMISSION_DENIED */
 export function checkFrame(keys: QueueKeys, fields: RecordFields, frame: Buffer): void {
-  const expected = fields['frame-sha256'];
+  const { state, 'frame-sha256': expected } = fields;
+  // Only of a job that is over the end was signed, and the hash with it.
+  if (!isJobState(state) || !isOver(state)) throw keys.refuse('end', 'a job that is not over has no answer');
   if (expected === undefined || expected === sha256Hex(frame)) return; // without one it was accepted unsigned
   throw keys.refuse('end', 'the answer of the job is not the one that was signed');
 }

@@ -11,6 +11,7 @@ import {
   type ControlEntry,
   type ControlFile,
   decodeControlEntry,
+  type ControlResult,
   decodeControlResult,
   encodeControlResult,
 } from '../../shared/wire/control.ts';
@@ -97,7 +98,7 @@ export class PoolControl {
     if (id === undefined) return;
     const { redis, keys } = this.#options;
     for (const [worker, text] of Object.entries(await redis.hgetall(controlResultKey(id)))) {
-      const { error } = decodeControlResult(openText(keys, 'control-result', `${id} ${worker}`, text));
+      const error = errorOf(text, `${id} ${worker}`, keys);
       if (!error || error.code === 'NOT_FOUND') continue;
       throw new InferError('UNAVAILABLE', `not tried here, since another worker failed: ${error.message}`);
     }
@@ -201,4 +202,13 @@ export class PoolControl {
 /** The inverse of controlField, whatever the action. */
 function decodeName(encoded: string): string {
   return decodeURIComponent(encoded.replace(/!$/, '').replaceAll('~', '%'));
+}
+
+/** What is not from a worker of the pool counts for nothing. */
+function errorOf(text: string, about: string, keys: QueueKeys | undefined): ControlResult['error'] {
+  try {
+    return decodeControlResult(openText(keys, 'control-result', about, text)).error;
+  } catch {
+    return undefined;
+  }
 }

@@ -40,8 +40,10 @@ export class UnloadedModels {
     for (const [name, versions] of gone) {
       if (!theirs.some((model) => model.name === name && brings(model))) {
         const mark = unloadedMark(this.#link.now());
-        const marks = Array.from(versions, (version) => [modelField(name, version), mark] as const);
-        await this.#redis.hset(MODELS_KEY, Object.fromEntries(marks));
+        // Also the versions that only others had, which unloaded them before.
+        const known = (await this.#redis.hkeys(MODELS_KEY)).filter((field) => field.startsWith(modelField(name, '')));
+        const fields = [...known, ...Array.from(versions, (version) => modelField(name, version))];
+        await this.#redis.hset(MODELS_KEY, Object.fromEntries(fields.map((field) => [field, mark])));
       }
       this.#served.delete(name);
     }

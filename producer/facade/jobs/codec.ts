@@ -56,8 +56,11 @@ export function jobPath(id: string): string {
   return `/jobs/${id}`;
 }
 
+/** A Date holds no more; what a record says may be anything. */
+const MAX_TIME_MS = 8.64e15;
+
 function isoTime(unixMs: number): string {
-  return new Date(unixMs).toISOString();
+  return new Date(Math.max(-MAX_TIME_MS, Math.min(unixMs, MAX_TIME_MS))).toISOString();
 }
 
 /** What is needed of an infer request to write its answer later, its model there or not. */

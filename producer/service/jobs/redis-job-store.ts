@@ -356,11 +356,9 @@ export class RedisJobStore implements JobStore {
       await this.#withdrawAbandoned();
       const nowMs = Math.round(link.now());
       ids = await redis.zrangebyscore(JOBS_OPEN_KEY, '-inf', nowMs, 'LIMIT', 0, SWEEP_COUNT);
-      for (const id of ids) {
-        const stored = this.#decode(id, await redis.hgetall(jobRecordKey(id)));
-        if (!stored || isOver(stored.record.state)) await redis.zrem(JOBS_OPEN_KEY, id);
-        else await this.#expire(stored);
-      }
+      let over = 0;
+      for (const id of ids) over += await this.#sweepOne(id);
+      if (over === 0) ids = [];
       // Records go by themselves, the lists of them by this.
       const gone = await redis.zrangebyscore(JOBS_EXPIRY_KEY, '-inf', nowMs, 'LIMIT', 0, PRUNE_COUNT);
       if (gone.length > 0) {
@@ -373,6 +371,21 @@ export class RedisJobStore implements JobStore {
       this.#sweeping = false;
     }
     if (ids.length === SWEEP_COUNT) void this.#sweep(); // there may be more
+  }
+
+  /** 1 when the job is over now. What keeps one from its end is no reason to leave the others open. */
+  async #sweepOne(id: string): Promise<number> {
+    const { redis, link } = this.#options.pool;
+    try {
+      const stored = this.#decode(id, await redis.hgetall(jobRecordKey(id)));
+      if (!stored || isOver(stored.record.state)) await redis.zrem(JOBS_OPEN_KEY, id);
+      else await this.#expire(stored);
+      return 1;
+    } catch (error) {
+      if (link.state.kind !== 'up') throw error;
+      this.#options.logger.warn({ job: id, error: String(error) }, 'job not ended at its deadline');
+      return 0;
+    }
   }
 
   async #withdrawAbandoned(): Promise<void> {

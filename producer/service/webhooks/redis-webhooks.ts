@@ -1,7 +1,7 @@
 import { type Job, Queue, UnrecoverableError, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { InferError } from '../../../shared/errors.ts';
-import { decodeJobRecord, type JobRecord } from '../../../shared/jobs/job.ts';
+import { decodeJobRecord, isOver, type JobRecord } from '../../../shared/jobs/job.ts';
 import { checkRecord } from '../../../shared/jobs/signed-record.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
@@ -142,11 +142,9 @@ export class RedisWebhooks {
     const adding: Promise<unknown>[] = [];
     for (let at = 0; at + 1 < entries.length; at += 2) {
       const id = entries[at] ?? '';
-      const record = this.#parseRecord(id, entries[at + 1] ?? '');
+      const content = this.#contentOf(id, entries[at + 1] ?? '');
       ids.push(id);
-      if (!record?.webhook || !URL.canParse(record.webhook.url)) continue;
-      const { url } = record.webhook;
-      const content = { to: new URL(url).origin, url, body: JSON.stringify(this.#options.encode(record)) };
+      if (!content) continue;
       const data = { ...content, ...this.#options.keys?.sign('webhook', id, textOf(content)) };
       // The same id is there once, however many producers add it.
       adding.push(queue.add('webhook', data, { jobId: id }));
@@ -155,12 +153,15 @@ export class RedisWebhooks {
     if (ids.length > 0) await this.#redis.hdel(WEBHOOKS_KEY, ...ids);
   }
 
-  #parseRecord(id: string, text: string): JobRecord | undefined {
-    const { keys, logger } = this.#options;
+  #contentOf(id: string, text: string): Pick<WebhookData, 'to' | 'url' | 'body'> | undefined {
+    const { keys, encode, logger } = this.#options;
     try {
       const fields = fieldsOf(text);
       if (keys) checkRecord(keys, id, fields);
-      return decodeJobRecord(id, fields);
+      const record = decodeJobRecord(id, fields);
+      if (!record?.webhook || !isOver(record.state)) throw new Error('it is no ended job with a webhook');
+      const { url } = record.webhook;
+      return { to: new URL(url).origin, url, body: JSON.stringify(encode(record)) };
     } catch (error) {
       logger.debug({ error: String(error) }, 'webhook dropped'); // not written by us
       return undefined;

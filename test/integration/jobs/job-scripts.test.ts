@@ -89,6 +89,26 @@ describe('the steps of a job', () => {
     expect(await redis.exists('{millrace}.jobs-bytes:shop')).toBe(0);
   });
 
+  it('count the bytes of a job that is past its deadline until it is over', async () => {
+    const tenant = { name: 'shop', maxOpen: 5, maxBytes: 2000 };
+    const late = 60_001;
+    const submit = (of: string) =>
+      submitJob(redis, job({ id: of, tenant, idempotency: undefined, nowMs: late, deadlineMs: late + 1000 }), 10);
+    expect(await submit(createJobId(2))).toEqual({ kind: 'created' });
+    expect(await submit(createJobId(3))).toEqual({ kind: 'bytes', open: 2000 });
+    await finishJob(redis, id, late, cancelled);
+    expect(await redis.get('{millrace}.jobs-bytes:shop')).toBe('1000');
+    expect(await submit(createJobId(3))).toEqual({ kind: 'created' });
+    expect(await submit(createJobId(4))).toEqual({ kind: 'bytes', open: 2000 });
+  });
+
+  it('end a job whose tensors somebody has replaced by something else', async () => {
+    await redis.del(TENSORS);
+    await redis.hset(TENSORS, 'a', 'b');
+    expect(await finishJob(redis, id, 1003, cancelled)).toBe(true);
+    expect(await redis.exists(TENSORS)).toBe(0);
+  });
+
   it('give nothing back for a run that another one has taken over', async () => {
     await startJob(redis, id, 'one', 1001);
     await requeueJob(redis, id, 'one');

@@ -11,6 +11,8 @@ export class Batch {
   readonly rows: number;
   /** The same, or more when the run is filled up to a size that the model is used to. */
   runRows: number;
+  /** It is not to be filled up. */
+  exact = false;
   readonly release: ReleaseReason;
   /** Given where each member keeps its row: what leaves before the run gives way to an empty row. */
   readonly emptyRow: EmptyRow | undefined;

@@ -135,13 +135,15 @@ export class Executor implements SlotWaiter {
    * Runs the members that are still waited for. An instance is idle and a run reserved.
    * @param emptyRow given where each member keeps its row: it takes the place of one that is not waited for any more
    */
-  start(members: readonly PendingRequest[], release: ReleaseReason, emptyRow?: EmptyRow): void {
+  start(members: readonly PendingRequest[], release: ReleaseReason, emptyRow?: EmptyRow, exact = false): void {
     const lane = this.#reserved;
     this.#reserved = undefined;
     const rows = this.#dropExpired(members, emptyRow);
     if (!lane) return;
     if (rows.some((member) => !member.empty)) {
-      this.#run(lane, new Batch(rows, release, this.#onLeave, emptyRow));
+      const batch = new Batch(rows, release, this.#onLeave, emptyRow);
+      batch.exact = exact;
+      this.#run(lane, batch);
     } else {
       this.#idle.push(lane);
       lane.gate.give(this);
@@ -223,7 +225,7 @@ export class Executor implements SlotWaiter {
     let members: readonly RunMember[] = batch.members;
     let result: Promise<Tensor[]>;
     try {
-      if (this.#sizes) members = this.#fill(batch, this.#sizes);
+      if (this.#sizes && !batch.exact) members = this.#fill(batch, this.#sizes);
       const inputs = lane.assembler.assemble(members, batch.runRows);
       assembledMs = this.#clock.now();
       batch.run = lane.instance.run(inputs, wantedOutputs(plan, batch.members));
@@ -324,8 +326,13 @@ export class Executor implements SlotWaiter {
       this.#mergeable = false;
       this.#logger.warn({ model: this.#plan.model, reason: error.message }, 'model cannot batch, requests run alone');
     }
-    if (error.code === 'RESOURCE_EXHAUSTED' && batch.rows > 1) this.#onShort?.(batch);
+    if (error.code === 'RESOURCE_EXHAUSTED' && batch.runRows > 1) this.#onShort?.(batch);
     const { emptyRow } = batch;
+    if (error.code === 'RESOURCE_EXHAUSTED' && batch.runRows > batch.rows) {
+      this.#retries.push(new Batch(batch.members, batch.release, this.#onLeave, emptyRow)); // without what filled it up
+      this.#startRetries();
+      return;
+    }
     const { retry, fail } = planRecovery(batch.members, error, filled || plan !== this.#plan, emptyRow);
     for (const members of retry) this.#retries.push(new Batch(members, batch.release, this.#onLeave, emptyRow));
     for (const member of fail) {
@@ -369,7 +376,7 @@ export class Executor implements SlotWaiter {
       }
       if (!this.reserve()) return;
       this.#retries.shift();
-      this.start(batch.members, batch.release, batch.emptyRow);
+      this.start(batch.members, batch.release, batch.emptyRow, true);
     }
   }
 }

@@ -29,6 +29,8 @@ interface Release {
   readonly group: RequestGroup;
   readonly run: number;
   readonly reason: ReleaseReason;
+  /** It is not to be filled up to a size: fewer rows than that have found no memory. */
+  readonly exact?: boolean;
 }
 
 /**
@@ -176,12 +178,12 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
       this.#promoteAged(nowMs);
       const release = this.#choose(nowMs, only);
       if (!release || !this.#executor.reserve()) return;
-      const { group, run, reason } = release;
+      const { group, run, reason, exact } = release;
       const waitedMs = nowMs - group.oldestMs;
       const members = this.#waiting.take(group, run);
       this.#evidence.noteRelease(members.length, reason, waitedMs);
       this.#levels?.noteRun();
-      this.#executor.start(members, reason);
+      this.#executor.start(members, reason, undefined, exact);
     }
   }
 
@@ -238,8 +240,9 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
     });
     if ('run' in decision) {
       const { sizes } = this.#options;
-      const { reason } = decision;
-      return { group, run: sizes ? countForSize(group, decision.run, sizes) : decision.run, reason };
+      const { run, reason } = decision;
+      if (!sizes || limits !== this.#limits) return { group, run, reason, exact: true };
+      return { group, run: countForSize(group, run, sizes), reason };
     }
     this.#companyTimer.arm(nowMs, decision.waitMs);
     return undefined;

@@ -137,6 +137,23 @@ describe('a model whose runs have few sizes', () => {
     expect(warned).toEqual(['model cannot batch, runs are not filled up and requests run alone']);
   });
 
+  it('is tried as it is when it finds no memory filled up, and not filled up any more for a while', async () => {
+    const { send, answerAll, instance } = start();
+    const full = new InferError('RESOURCE_EXHAUSTED', 'GPU memory exhausted');
+    const answer = (run: HeldRun) => {
+      if (run.inputs[0]!.shape[0]! > 14) run.fail(full);
+      else run.finish();
+    };
+    const alone = send(Array<number>(13).fill(1));
+    await answerAll(answer);
+    expect((await alone)[0]).toBe(13);
+    expect(instance.batches.map(({ length }) => length)).toEqual([16, 13]);
+    const next = send(Array<number>(7).fill(1));
+    await answerAll(answer);
+    expect((await next)[0]).toBe(7);
+    expect(instance.batches.map(({ length }) => length)).toEqual([16, 13, 7]);
+  });
+
   it('takes a failed run apart as ever', async () => {
     const { send, answerAll, instance } = start();
     const answers = [send([0]), send([1]), send([2]), send([13])];
