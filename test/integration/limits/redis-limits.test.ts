@@ -56,8 +56,11 @@ test('decides as the memory of one process does, over random sequences', async (
       const memory = new MemoryLimits({ now: () => nowUs / 1000 });
       const held: Ask[] = [];
       for (const step of steps) {
-        if (step.kind === 'wait') nowUs += step.us;
-        else if (step.kind === 'leave') {
+        if (step.kind === 'wait') {
+          // Who leaves is told to Redis a moment later; what it knows of the speed is by when it was told.
+          await until('all who left are counted out', async () => (await inHand()) === held.length);
+          nowUs += step.us;
+        } else if (step.kind === 'leave') {
           const [ask] = held.splice(step.pick % Math.max(1, held.length), 1);
           if (!ask) continue;
           memory.leave(ask);
