@@ -119,17 +119,21 @@ async function setGet(redisUrl) {
   let count = 0;
   return {
     async send(tensor) {
-      const key = `bench:tensor:${(count += 1)}`;
-      await writer.set(key, tensor, 'PX', TIMEOUT_MS);
-      const read = await reader.getBuffer(key);
-      void reader.unlink(key);
-      return read;
+      return move(reader, await move(writer, tensor, reader), writer);
     },
     close() {
       writer.disconnect();
       reader.disconnect();
     },
   };
+
+  async function move(from, bytes, to) {
+    const key = `bench:tensor:${(count += 1)}`;
+    await from.set(key, bytes, 'PX', TIMEOUT_MS);
+    const read = await to.getBuffer(key);
+    void to.unlink(key);
+    return read;
+  }
 }
 
 const fp32 = (data) => ({ name: 'INPUT', datatype: 'FP32', shape: [1, data.byteLength / 4], data });
