@@ -32,7 +32,8 @@ export async function takeUnloadedRequests(
     // Those of sequences are told by the worker that they belong to.
     if (!request.queued || request.worker !== '') continue;
     const known = bundles.get(request.bundle);
-    if (!error) bundles.set(request.bundle, undefined); // one of it can still run, so whoever takes it answers all
+    if (!error)
+      bundles.set(request.bundle, undefined); // one of it can still run, so whoever takes it answers all
     else if (known) known.push({ request, error });
     else if (!bundles.has(request.bundle)) bundles.set(request.bundle, [{ request, error }]);
   }
