@@ -1,4 +1,5 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+import { sha256Hex } from '../../shared/sha256.ts';
 import { parseOptions } from '../flags/parse-flags.ts';
 import type { Flag } from '../flags/flag.ts';
 import { optionLines } from '../help.ts';
@@ -25,7 +26,7 @@ export function apiKey(args: readonly string[]): void {
   }
   const { values } = parseOptions('api-key', FLAGS, args, process.env);
   const key = `mr_${randomBytes(KEY_BYTES).toString('base64url')}`;
-  const hash = createHash('sha256').update(key).digest('hex');
+  const hash = sha256Hex(key);
   const entry = JSON.stringify({ name: String(values.name), key_sha256: [hash] });
   const lines = [
     `key      ${key}`,

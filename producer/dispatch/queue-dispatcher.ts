@@ -3,11 +3,10 @@ import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
-import { NotServed } from '../../shared/infer/not-served.ts';
 import type { Dispatcher } from '../../shared/infer/ports.ts';
 import { type InferRequest, rowsOf } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
-import { sequenceLost, sequencePartOf } from '../../shared/infer/sequence.ts';
+import { sequencePartOf } from '../../shared/infer/sequence.ts';
 import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { TrafficStore } from '../../shared/traffic/traffic-store.ts';
@@ -17,14 +16,12 @@ import { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { within } from '../../shared/runtime/within.ts';
 import { cancelKey, replyKey } from '../../shared/wire/names.ts';
 import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
-import type { Reply } from '../../shared/wire/reply.ts';
 import { PoolMonitor } from '../pool/pool-monitor.ts';
 import type { JobPool } from '../service/jobs/job-queue.ts';
 import { CancelWriter } from './cancel-writer.ts';
 import { CatalogFeed } from './catalog-feed.ts';
 import { explainDeadline } from './explain-deadline.ts';
 import { FreePlaces } from './free-places.ts';
-import { findLostRequests } from './lost-jobs.ts';
 import { ModelLanes } from './model-lanes.ts';
 import { ModelQueues } from './model-queues.ts';
 import { type Gauge, type PendingRequest, PendingRequests } from './pending-requests.ts';
@@ -34,7 +31,7 @@ import { RedisTrafficStore } from './redis-traffic-store.ts';
 import { BLOCK_MS, ReplyListener } from './reply-listener.ts';
 import { SequenceHolders } from './sequence-holders.ts';
 import { SequenceLines } from './sequence-lines.ts';
-import { takeUnloadedRequests } from './unloaded-requests.ts';
+import { StrandedRequests } from './stranded-requests.ts';
 import { createUpkeep } from './upkeep.ts';
 import { VersionQueues } from './version-queues.ts';
 
@@ -82,10 +79,6 @@ const SILENCE_MS = 5000;
 const TIDY_MS = 1000;
 /** After a restart of Redis, answers that were written before are read first. */
 const RESEND_AFTER_MS = 1000;
-
-/** How often a request goes to another worker when the one that got it has just unloaded its model. */
-const MAX_RESENDS = 5;
-const FIRST_RESEND_MS = 50;
 
 /**
  * Connects to the pool behind Redis.
@@ -139,12 +132,12 @@ class RedisQueueDispatcher implements QueueDispatcher {
   readonly #lanes: ModelLanes;
   readonly #waking = new Map<string, Promise<void>>();
   readonly #queues: ModelQueues;
+  readonly #stranded: StrandedRequests;
   readonly #versionQueues: VersionQueues;
   readonly #gauges = new Map<string, Gauge>();
   readonly #maxRequests: number;
   readonly #maxBytes: number;
   #sequence = 0;
-  #refusing = false;
   #closing = false;
 
   constructor(parts: Parts) {
@@ -178,7 +171,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       clock,
       limits: { maxRequests, maxBytes: MAX_BUNDLE_BYTES, windowMs, maxAddsInFlight: MAX_ADDS_IN_FLIGHT },
       onRefused: (requests, error) => {
-        for (const { sequence } of requests) this.#giveUp(sequence, error);
+        for (const { sequence } of requests) this.#stranded.giveUp(sequence, error);
       },
       logger,
     });
@@ -192,7 +185,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       logger,
       onReply: (reply) => {
         if ('response' in reply) this.#noteRun(reply.response);
-        const answer = 'error' in reply ? this.#refused(reply) : reply;
+        const answer = 'error' in reply ? this.#stranded.refused(reply) : reply;
         if (!answer) return;
         this.#sequences.over(answer.sequence, 'response' in answer);
         this.#pending.settle(answer);
@@ -207,6 +200,17 @@ class RedisQueueDispatcher implements QueueDispatcher {
       fail: (request, error) => this.#pending.fail(request.sequence, error),
       onWorkerGone: (worker) => this.#lanes.forgetWorker(worker),
     });
+    this.#stranded = new StrandedRequests({
+      pending: this.#pending,
+      lanes: this.#lanes,
+      sequences: this.#sequences,
+      queues: this.#queues,
+      versionQueues: this.#versionQueues,
+      feed,
+      producer,
+      clock,
+      logger,
+    });
   }
 
   start(): void {
@@ -215,12 +219,12 @@ class RedisQueueDispatcher implements QueueDispatcher {
     this.monitor.start();
     feed.onRead(() => this.#sequences.follow());
     feed.onRead(createUpkeep(redis, logger));
-    feed.onRead(() => void this.#refuseUnloaded());
+    feed.onRead(() => void this.#stranded.refuseUnloaded());
     link.onState((state) => {
-      if (state.kind === 'down') this.#failUnqueued(link.fault() ?? 'the queue is not reachable');
+      if (state.kind === 'down') this.#stranded.failUnqueued(link.fault() ?? 'the queue is not reachable');
       if (state.kind === 'up') this.#lanes.wake();
     });
-    link.onRestart(() => void setTimeout(() => void this.#resendLost(), RESEND_AFTER_MS).unref());
+    link.onRestart(() => void setTimeout(() => void this.#stranded.resendLost(), RESEND_AFTER_MS).unref());
   }
 
   readonly infer = (request: InferRequest, call: Call): Promise<InferResponse> => {
@@ -355,105 +359,6 @@ class RedisQueueDispatcher implements QueueDispatcher {
     let gauge = this.#gauges.get(key);
     if (!gauge) this.#gauges.set(key, (gauge = { count: 0 }));
     return gauge;
-  }
-
-  /** Nothing that is not in Redis yet can get there now. What is there keeps waiting for its answer. */
-  #failUnqueued(reason: string): void {
-    for (const request of [...this.#pending.values()]) {
-      if (!request.queued) this.#pending.fail(request.sequence, new InferError('UNAVAILABLE', reason));
-    }
-    this.#lanes.wake();
-  }
-
-  /** Redis came back as another process; what it has lost is sent again while somebody waits for it. */
-  async #resendLost(): Promise<void> {
-    const { producer, logger } = this.#parts;
-    try {
-      const lost = await findLostRequests(this.#pending.values(), this.#queues, producer);
-      if (lost.length > 0) logger.warn({ requests: lost.length }, 'requests lost by redis, sent again');
-      for (const request of lost) this.#resend(request);
-    } catch (error) {
-      // They keep their deadlines.
-      logger.warn({ error: String(error) }, 'lost requests not looked for');
-    }
-  }
-
-  /** Nobody has to wait for a model that was unloaded everywhere. */
-  async #refuseUnloaded(): Promise<void> {
-    const { producer, logger } = this.#parts;
-    if (this.#refusing || this.#pending.count === 0) return;
-    this.#refusing = true;
-    try {
-      const refusalOf = (model: string, version: string) => this.#unloadedError(model, version);
-      const refused = await takeUnloadedRequests(this.#pending.values(), this.#queues, producer, refusalOf);
-      for (const { request, error } of refused) this.#giveUp(request.sequence, error);
-    } catch (error) {
-      logger.debug({ error: String(error) }, 'requests for unloaded models not looked for'); // they keep their deadlines
-    } finally {
-      this.#refusing = false;
-    }
-  }
-
-  #unloadedError(model: string, version: string): InferError | undefined {
-    if (!this.#parts.feed.wasUnloaded(model) || this.catalog.wakeable(model)) return undefined;
-    try {
-      this.catalog.resolve(model, version);
-      return undefined;
-    } catch (error) {
-      return error instanceof NotServed && error.code === 'NOT_FOUND' ? error : undefined;
-    }
-  }
-
-  /** The worker that got it does not serve the model any more, and has run nothing of it. */
-  #tryElsewhere(sequence: number): boolean {
-    const request = this.#pending.get(sequence);
-    if (!request || request.resends >= MAX_RESENDS) return false;
-    const { clock = systemClock } = this.#parts;
-    const waitMs = FIRST_RESEND_MS * 2 ** request.resends;
-    request.resends += 1;
-    request.queued = false; // so that nobody else sends it meanwhile
-    clock.setTimer(() => {
-      if (!request.settled) this.#resend(request);
-    }, waitMs);
-    return true;
-  }
-
-  /**
-   * A request that its worker did not run because it does not serve the model any more, or has no room for another sequence,
-   * may go to another. Returns what to answer with; undefined while it may be served yet.
-   */
-  #refused(reply: Reply & { readonly error: InferError }): Reply | undefined {
-    const { sequence, error } = reply;
-    const isNotServed = error instanceof NotServed;
-    const isFull = error.code === 'RESOURCE_EXHAUSTED' && error.refusedAt === 'entry';
-    if (!isNotServed && !isFull) return reply;
-    if (!this.#sequences.has(sequence)) return isNotServed && this.#tryElsewhere(sequence) ? undefined : reply;
-    const refusal = isFull ? this.#sequences.crowded(sequence, error) : this.#sequences.refused(sequence, error);
-    return refusal && { sequence, error: refusal };
-  }
-
-  /** Nothing of the request is in the queue any more. */
-  #giveUp(sequence: number, error: InferError): void {
-    this.#pending.fail(sequence, error);
-    this.#sequences.over(sequence);
-  }
-
-  #resend(request: PendingRequest): void {
-    if (request.worker !== '') {
-      const lost = sequenceLost(request.request.model, sequencePartOf(request.request), 'the queue lost its request');
-      this.#giveUp(request.sequence, lost);
-      return;
-    }
-    request.bundle = '';
-    request.queued = false;
-    const { model, version } = request.request;
-    try {
-      const { maxBatchSize } = this.catalog.resolve(model, version);
-      request.queueVersion = this.#versionQueues.choose(model, version);
-      this.#lanes.push(request, maxBatchSize);
-    } catch (error) {
-      this.#pending.fail(request.sequence, InferError.from(error));
-    }
   }
 }
 

@@ -9,6 +9,12 @@ export interface UnloadedRequest {
   readonly error: InferError;
 }
 
+/** A request in a queue; without an error it can still run. */
+interface QueuedRequest {
+  readonly request: PendingRequest;
+  readonly error: InferError | undefined;
+}
+
 const WAITING: ReadonlySet<string> = new Set(['waiting', 'paused', 'prioritized', 'delayed']);
 
 /**
@@ -23,7 +29,7 @@ export async function takeUnloadedRequests(
   refusalOf: (model: string, version: string) => InferError | undefined,
 ): Promise<UnloadedRequest[]> {
   const refusals = new Map<string, InferError | undefined>();
-  const bundles = new Map<string, UnloadedRequest[] | undefined>();
+  const bundles = new Map<string, QueuedRequest[]>();
   for (const request of pending) {
     const { model, version } = request.request;
     const key = `${model}/${version}`;
@@ -31,21 +37,25 @@ export async function takeUnloadedRequests(
     const error = refusals.get(key);
     // Those of sequences are told by the worker that they belong to.
     if (!request.queued || request.worker !== '') continue;
-    const known = bundles.get(request.bundle);
-    if (!error)
-      bundles.set(request.bundle, undefined); // one of it can still run, so whoever takes it answers all
-    else if (known) known.push({ request, error });
-    else if (!bundles.has(request.bundle)) bundles.set(request.bundle, [{ request, error }]);
+    const bundle = bundles.get(request.bundle) ?? [];
+    bundles.set(request.bundle, bundle);
+    bundle.push({ request, error });
   }
   const taken: UnloadedRequest[] = [];
-  for (const [bundle, requests] of bundles) {
-    const request = requests?.[0]?.request;
-    if (!requests || !request) continue;
-    const queue = queues.of(request.request.model, request.queueVersion);
+  for (const [bundle, members] of bundles) {
+    const requests = members.filter(isRefused);
+    const [first] = requests;
+    // Where one of it can still run, whoever takes it answers all.
+    if (!first || requests.length < members.length) continue;
+    const queue = queues.of(first.request.request.model, first.request.queueVersion);
     const id = jobId(producer, bundle);
     // One that is over has an answer on its way.
     if (!WAITING.has(await queue.getJobState(id))) continue;
     if ((await queue.remove(id)) === 1) taken.push(...requests);
   }
   return taken.filter(({ request }) => !request.settled);
+}
+
+function isRefused(queued: QueuedRequest): queued is UnloadedRequest {
+  return queued.error !== undefined;
 }

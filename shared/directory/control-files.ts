@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import { sha256Hex } from '../sha256.ts';
 import { InferError } from '../errors.ts';
 import type { Logger } from '../runtime/logger.ts';
 import {
@@ -10,7 +11,6 @@ import {
 } from '../wire/control.ts';
 import { CONTROL_KEY, controlFileKey } from '../wire/names.ts';
 import { openText } from '../wire/sealed.ts';
-import { sha256 } from './model-description.ts';
 
 /** What Redis takes in one key. */
 const MAX_FILE_BYTES = 512 * 1024 * 1024;
@@ -65,7 +65,7 @@ export function describeControlFiles(model: string, files: ReadonlyMap<string, U
   }
   return Array.from(files, ([path, content]) => {
     const { byteLength } = content;
-    if (byteLength <= MAX_FILE_BYTES) return { path, sha256: sha256(content), byteLength };
+    if (byteLength <= MAX_FILE_BYTES) return { path, sha256: sha256Hex(content), byteLength };
     const text = `the load of '${model}' brings a file of ${byteLength} bytes along; a pool takes at most ${MAX_FILE_BYTES}`;
     throw new InferError('INVALID_ARGUMENT', text);
   });
@@ -75,7 +75,7 @@ export function describeControlFiles(model: string, files: ReadonlyMap<string, U
 export async function storeControlFiles(redis: Redis, load: string, files: Iterable<Uint8Array>): Promise<void> {
   for (const content of files) {
     const data = Buffer.from(content.buffer, content.byteOffset, content.byteLength);
-    await redis.set(controlFileKey(load, sha256(content)), data, 'PX', CONTROL_FILE_TTL_MS);
+    await redis.set(controlFileKey(load, sha256Hex(content)), data, 'PX', CONTROL_FILE_TTL_MS);
   }
 }
 

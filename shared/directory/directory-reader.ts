@@ -1,9 +1,10 @@
 import type { Redis } from 'ioredis';
+import { sha256Hex } from '../sha256.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { isSha256, modelKey, MODELS_KEY, readUnloadedMark, workerKey, WORKERS_KEY } from '../wire/names.ts';
 import type { QueueKeys } from '../wire/queue-keys.ts';
 import { openText } from '../wire/sealed.ts';
-import { decodeDescription, type ModelDescription, sha256 } from './model-description.ts';
+import { decodeDescription, type ModelDescription } from './model-description.ts';
 import { decodeWorkerRecord, type WorkerRecord } from './worker-record.ts';
 
 /** What the directory says at one moment. */
@@ -100,7 +101,7 @@ export class DirectoryReader {
   #parseDescription(hash: string, text: string | null): ModelDescription | undefined {
     if (text === null) return undefined;
     try {
-      if (sha256(text) !== hash) throw new Error('the text does not have the hash that is its name');
+      if (sha256Hex(text) !== hash) throw new Error('the text does not have the hash that is its name');
       return decodeDescription(openText(this.#keys, 'description', '', text));
     } catch (error) {
       this.#logger.warn({ error: String(error) }, 'model description skipped');

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { InferError } from '../errors.ts';
 import { decodeModelConfig, encodeModelConfig } from '../model/config-binary.ts';
 import { labelsKey } from '../model/create-ready-model.ts';
@@ -63,10 +62,6 @@ export function decodeDescription(text: string): ModelDescription {
   const config = decodeModelConfig(Buffer.from(wire.config, 'base64'));
   const identity = isSha256(wire.identity) ? wire.identity : undefined;
   return { name, version, config, labels: new Map(labels), files, identity };
-}
-
-export function sha256(data: string | Uint8Array): string {
-  return createHash('sha256').update(data).digest('hex');
 }
 
 function isLabels(wire: unknown): wire is [string, string[]] {

@@ -1,8 +1,9 @@
 import type { Redis } from 'ioredis';
+import { sha256Hex } from '../sha256.ts';
 import { InferError } from '../errors.ts';
 import type { ModelFiles } from '../model/ready-model.ts';
 import { fileKey } from '../wire/names.ts';
-import { type DescribedFile, sha256 } from './model-description.ts';
+import { type DescribedFile } from './model-description.ts';
 
 /**
  * The files of a model that lives on other machines, read from Redis when first asked for and kept as long as the model
@@ -34,7 +35,7 @@ async function readFile(redis: Redis, file: DescribedFile): Promise<Buffer> {
   } catch (cause) {
     throw new InferError('UNAVAILABLE', `the model's file ${JSON.stringify(file.name)} could not be read`, { cause });
   }
-  if (content?.byteLength !== file.byteLength || sha256(content) !== file.sha256) {
+  if (content?.byteLength !== file.byteLength || sha256Hex(content) !== file.sha256) {
     throw new InferError('UNAVAILABLE', `the model's file ${JSON.stringify(file.name)} is not in the directory now`);
   }
   return content;

@@ -134,9 +134,9 @@ return 1`);
 
 /**
  * KEYS record, result, list, expiry, open, webhooks. ARGV id, state, now, code, message, frame ('' for none), token of the
- * end, and where ends are signed the fields of the signature. 1 when this was the first answer, also when it is sent again. The tensors go with it, as whoever still takes the job
- * drops it. A webhook is left for the producers in the same step, with all that it will say, so
- * that there is no end of a job without it, and it may outlive the record.
+ * end, and where ends are signed the fields of the signature. 1 when this was the first answer, also when it is sent again.
+ * The tensors go with it, as whoever still takes the job drops it. A webhook is left for the producers in the same step,
+ * with all that it will say, so that there is no end of a job without it, and it may outlive the record.
  */
 const FINISH = new RedisScript(`${SHARED}
 local id, now = ARGV[1], tonumber(ARGV[3])

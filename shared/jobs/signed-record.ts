@@ -1,6 +1,6 @@
 import { InferError } from '../errors.ts';
 import type { QueueKeys } from '../wire/queue-keys.ts';
-import { sha256Hex } from '../wire/sealed.ts';
+import { sha256Hex } from '../sha256.ts';
 import { isJobState, isOver } from './job.ts';
 import type { JobEnd } from './job-scripts.ts';
 

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { InferError } from '../errors.ts';
 import type { QueueKeys, Signature, SignedThing, UnknownSignature } from './queue-keys.ts';
 import { isRecord } from './record.ts';
@@ -62,10 +61,6 @@ export function openBytes(keys: QueueKeys | undefined, thing: SignedThing, about
 
 const BYTES_START = Buffer.from('MLRS');
 const MAC_DIGITS = 64;
-
-export function sha256Hex(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
-}
 
 function parseJson(text: string): unknown {
   try {

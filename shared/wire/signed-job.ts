@@ -1,9 +1,10 @@
 import { type DecodedBundle, decodeBundle, type EncodedBundle, keepItems, payloadKeys } from './job.ts';
 import { packedTensorsKey } from './names.ts';
 import { InferError } from '../errors.ts';
+import { sha256Hex } from '../sha256.ts';
 import type { QueueKeys } from './queue-keys.ts';
 import { isRecord } from './record.ts';
-import { isSealed, type Sealed, sha256Hex } from './sealed.ts';
+import { isSealed, type Sealed } from './sealed.ts';
 
 /**
  * Where a pool has keys, the data of a job is a sealed text: the bundle as JSON, with the SHA-256 of each of its tensor keys.

@@ -4,7 +4,6 @@ import {
   type DescribedFile,
   encodeDescription,
   MAX_FILE_BYTES,
-  sha256,
 } from '../../shared/directory/model-description.ts';
 import {
   type AnnouncedModel,
@@ -30,6 +29,7 @@ import {
   WORKERS_KEY,
 } from '../../shared/wire/names.ts';
 import { UnloadedModels } from './unloaded-models.ts';
+import { sha256Hex } from '../../shared/sha256.ts';
 
 export interface AnnouncerOptions {
   readonly redis: Redis;
@@ -203,10 +203,10 @@ export class Announcer {
       const content = await model.files.read(name);
       if (content.byteLength > MAX_FILE_BYTES) {
         this.#options.logger.warn({ model: model.name, file: name, bytes: content.byteLength }, 'file not shared');
-      } else files.push({ name, sha256: sha256(content), byteLength: content.byteLength });
+      } else files.push({ name, sha256: sha256Hex(content), byteLength: content.byteLength });
     }
     const text = sealText(this.#options.keys, 'description', '', encodeDescription(model, files));
-    return { hash: sha256(text), text, files };
+    return { hash: sha256Hex(text), text, files };
   }
 
   /** Whether something is new, gone (Redis lost its data), or due for another lease of life. */

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
+import { sha256Hex } from '../../shared/sha256.ts';
 import { ControlFileLease } from '../../shared/directory/control-files.ts';
-import { sha256 } from '../../shared/directory/model-description.ts';
 import { InferError } from '../../shared/errors.ts';
 import type { ModelControl, ModelOverride } from '../../shared/infer/ports.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
@@ -190,7 +190,7 @@ export class PoolControl {
     const contents = new Map<string, Uint8Array>();
     for (const { path, sha256: hash, byteLength } of files) {
       const content = await this.#options.redis.getBuffer(controlFileKey(load, hash));
-      if (content?.byteLength !== byteLength || sha256(content) !== hash) {
+      if (content?.byteLength !== byteLength || sha256Hex(content) !== hash) {
         throw new InferError('UNAVAILABLE', `the file ${path} that the load brought along is not there any more`);
       }
       contents.set(path, content);

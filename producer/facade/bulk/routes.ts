@@ -7,6 +7,7 @@ import { HttpError } from '../../http/http-error.ts';
 import { takeTime } from '../../http/http-server.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
+import { TenantPlaces } from '../tenant-places.ts';
 import type { Query } from '../jobs/job-options.ts';
 import { readBulkOptions } from './bulk-options.ts';
 import { readLines } from './line-reader.ts';
@@ -26,6 +27,9 @@ const MAX_RUNS = 32;
 /** Many inputs in one request, a line each, and a line each in the answer. To be registered in a scope of its own. */
 export function registerBulkRoutes(app: FastifyInstance, context: FacadeContext, settings: HttpSettings): void {
   const runs = new Set<BulkRun>();
+  const places = new TenantPlaces(MAX_RUNS, context.tenants, (taken, tenant) => {
+    return `${taken} bulk requests${tenant === '' ? '' : ` of ${tenant}`} are under way, no more are taken`;
+  });
   app.removeAllContentTypeParsers();
   // The body is read line by line while answers are written.
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload));
@@ -40,16 +44,6 @@ export function registerBulkRoutes(app: FastifyInstance, context: FacadeContext,
     });
   }
 
-  /** Each tenant has its share, so that none takes the places of the others. */
-  function assertRoom(tenant: string): void {
-    const share = context.tenants?.shareOf(tenant, MAX_RUNS) ?? MAX_RUNS;
-    let own = 0;
-    for (const run of runs) if (run.tenant === tenant) own += 1;
-    if (runs.size < MAX_RUNS && own < share) return;
-    const whose = own >= share && tenant !== '' ? `${own} bulk requests of ${tenant}` : `${runs.size} bulk requests`;
-    throw new InferError('RESOURCE_EXHAUSTED', `${whose} are under way, no more are taken`);
-  }
-
   async function answer(request: FastifyRequest<BulkRoute>, reply: FastifyReply): Promise<void> {
     const { params, query, body } = request;
     const options = readBulkOptions(query);
@@ -58,7 +52,7 @@ export function registerBulkRoutes(app: FastifyInstance, context: FacadeContext,
     context.catalog.resolve(model, version);
     assertPlain(request);
     const tenant = tenantOf(request);
-    assertRoom(tenant);
+    const giveBack = places.take(tenant);
     reply.header('content-type', NDJSON);
     reply.header('x-request-id', request.id);
     reply.header('x-accel-buffering', 'no');
@@ -86,6 +80,7 @@ export function registerBulkRoutes(app: FastifyInstance, context: FacadeContext,
       raw.destroy();
     } finally {
       runs.delete(run);
+      giveBack();
     }
   }
 }

@@ -59,10 +59,6 @@ export class BulkRun {
     });
   }
 
-  get tenant(): string {
-    return this.#work.tenant;
-  }
-
   /** Takes no more lines; those in hand are answered. */
   stop(reason: string): void {
     this.#stopped ??= reason;

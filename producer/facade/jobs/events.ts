@@ -1,8 +1,8 @@
 import type { FastifyReply } from 'fastify';
-import { InferError } from '../../../shared/errors.ts';
 import { isOver } from '../../../shared/jobs/job.ts';
 import { EVENT_STREAM } from '../../http/error-reply.ts';
 import type { FacadeContext } from '../facade-context.ts';
+import { TenantPlaces } from '../tenant-places.ts';
 import { encodeJob } from './codec.ts';
 import { hungUpOf } from './hung-up.ts';
 
@@ -16,11 +16,14 @@ const MAX_UNREAD_BYTES = 256 * 1024;
 /** Server-sent events of jobs. */
 export class EventStreams {
   readonly #context: FacadeContext;
-  #count = 0;
-  readonly #countOf = new Map<string, number>();
+  readonly #places: TenantPlaces;
 
   constructor(context: FacadeContext) {
     this.#context = context;
+    this.#places = new TenantPlaces(MAX_STREAMS, context.tenants, (taken, tenant) => {
+      const whose = tenant === '' ? '' : ` of ${tenant}`;
+      return `${taken} streams of job events${whose} are open, no more are taken; use ?wait= instead`;
+    });
   }
 
   /**
@@ -30,8 +33,7 @@ export class EventStreams {
   async send(reply: FastifyReply, id: string, tenant: string): Promise<void> {
     const { jobs } = this.#context;
     await jobs.get(id);
-    this.#assertRoom(tenant);
-    this.#change(tenant, 1);
+    const giveBack = this.#places.take(tenant);
     const { raw } = reply;
     const hungUp = hungUpOf(reply);
     reply.header('content-type', EVENT_STREAM);
@@ -62,24 +64,8 @@ export class EventStreams {
       this.#context.logger.debug({ job: id, error: String(error) }, 'job events ended early');
     } finally {
       clearInterval(heartbeat);
-      this.#change(tenant, -1);
+      giveBack();
       raw.end();
     }
-  }
-
-  /** Each tenant has its share, so that none takes the places of the others. */
-  #assertRoom(tenant: string): void {
-    const own = this.#countOf.get(tenant) ?? 0;
-    const share = this.#context.tenants?.shareOf(tenant, MAX_STREAMS) ?? MAX_STREAMS;
-    if (this.#count < MAX_STREAMS && own < share) return;
-    const text = `${own >= share ? own : this.#count} streams of job events are open, no more are taken; use ?wait= instead`;
-    throw new InferError('RESOURCE_EXHAUSTED', text);
-  }
-
-  #change(tenant: string, by: 1 | -1): void {
-    this.#count += by;
-    const own = (this.#countOf.get(tenant) ?? 0) + by;
-    if (own === 0) this.#countOf.delete(tenant);
-    else this.#countOf.set(tenant, own);
   }
 }

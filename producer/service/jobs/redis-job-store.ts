@@ -24,9 +24,7 @@ import { checkFrame, checkRecord, strangeRecord } from '../../../shared/jobs/sig
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
 import {
-  JOBS_EXPIRY_KEY,
   JOBS_KEY,
-  JOBS_OPEN_KEY,
   JOBS_PRODUCER,
   jobRecordKey,
   jobResultKey,
@@ -39,6 +37,7 @@ import { bytesUsedUp, conflict, keyJustGone, shareUsedUp, tooMany } from './job-
 import { EVENTS_BLOCK_MS, JobEventReader } from './job-event-reader.ts';
 import { enqueueJob, findPosition, type JobPool } from './job-queue.ts';
 import type { AddedJob, Idempotency, JobListener, JobPage, JobQuery, JobStore, NewJob } from './job-store.ts';
+import { JobSweeper } from './job-sweeper.ts';
 import { newRecord } from './new-record.ts';
 import {
   bundleOf,
@@ -67,12 +66,6 @@ const SILENCE_MS = 5000;
 const ANSWER_MS = 5000;
 /** Answers may be large. */
 const RESULT_MS = 30_000;
-/** How often jobs are looked for whose time is over. */
-const SWEEP_MS = 1000;
-const SWEEP_COUNT = 200;
-const PRUNE_COUNT = 5000;
-/** Jobs whose submission failed and that are still to be taken back; more are left to their deadlines. */
-const MAX_ABANDONED = 10_000;
 const LIST_CHUNK = 200;
 /** Records that one page looks through. */
 const LIST_LOOK = 2000;
@@ -86,10 +79,7 @@ export class RedisJobStore implements JobStore {
   readonly #reader: Redis;
   readonly #cancels: CancelWriter;
   readonly #listeners = new Set<JobListener>();
-  /** Jobs whose client was told that they were not taken, and that may be in Redis all the same. */
-  readonly #abandoned = new Map<string, StoredJob>();
-  #timer: NodeJS.Timeout | undefined;
-  #sweeping = false;
+  readonly #sweeper: JobSweeper;
 
   constructor(options: RedisJobStoreOptions) {
     this.#options = options;
@@ -97,6 +87,14 @@ export class RedisJobStore implements JobStore {
     this.#reader = createRedis({ url, name: 'millrace-jobs', silenceMs: EVENTS_BLOCK_MS + SILENCE_MS, logger });
     this.#events = new JobEventReader(this.#reader, (id, state) => this.#tell(id, state), logger);
     this.#cancels = new CancelWriter(pool.redis, pool.link, JOBS_PRODUCER, logger);
+    this.#sweeper = new JobSweeper({
+      redis: pool.redis,
+      link: pool.link,
+      decode: (id, fields) => this.#decode(id, fields),
+      expire: (stored) => this.#expire(stored),
+      withdraw: (stored) => this.#tryWithdraw(stored),
+      logger,
+    });
   }
 
   /** @throws InferError UNAVAILABLE when Redis cannot be reached. */
@@ -104,8 +102,7 @@ export class RedisJobStore implements JobStore {
     await connectRedis(this.#reader);
     await this.#events.start();
     this.#options.pool.link.onRestart(() => void this.#events.rewind().catch(() => undefined)); // it reads on from where it was
-    this.#timer = setInterval(() => void this.#sweep(), SWEEP_MS);
-    this.#timer.unref();
+    this.#sweeper.start();
   }
 
   async add(job: NewJob): Promise<AddedJob> {
@@ -232,7 +229,7 @@ export class RedisJobStore implements JobStore {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#sweeper.close();
     await this.#events.close();
     await closeRedis(this.#reader);
   }
@@ -245,8 +242,8 @@ export class RedisJobStore implements JobStore {
       return await this.#ask(() => (sent = submitJob(pool.redis, job, maxOpen)));
     } catch (error) {
       sent?.then(
-        ({ kind }) => kind === 'created' && this.#abandon(stored),
-        () => this.#abandon(stored),
+        ({ kind }) => kind === 'created' && this.#sweeper.abandon(stored),
+        () => this.#sweeper.abandon(stored),
       );
       throw error;
     }
@@ -257,7 +254,7 @@ export class RedisJobStore implements JobStore {
     try {
       return await this.#ask(() => this.#tryWithdraw(stored));
     } catch {
-      this.#abandon(stored);
+      this.#sweeper.abandon(stored);
       return true;
     }
   }
@@ -265,10 +262,6 @@ export class RedisJobStore implements JobStore {
   #tryWithdraw({ record: { id, model }, queueVersion }: StoredJob): Promise<boolean> {
     const { redis, queues } = this.#options.pool;
     return withdrawJob(redis, id, queues.of(model, queueVersion).toKey(id));
-  }
-
-  #abandon(stored: StoredJob): void {
-    if (this.#abandoned.size < MAX_ABANDONED) this.#abandoned.set(stored.record.id, stored);
   }
 
   /** Where records are signed, a key stands for the job that was submitted with it and for no other. */
@@ -345,57 +338,6 @@ export class RedisJobStore implements JobStore {
       this.#options.logger.debug({ job: record.id, error: String(cause) }, 'job left in its queue');
     }
     return true;
-  }
-
-  async #sweep(): Promise<void> {
-    const { redis, link } = this.#options.pool;
-    if (this.#sweeping || link.state.kind !== 'up') return;
-    this.#sweeping = true;
-    let ids: string[] = [];
-    try {
-      await this.#withdrawAbandoned();
-      const nowMs = Math.round(link.now());
-      ids = await redis.zrangebyscore(JOBS_OPEN_KEY, '-inf', nowMs, 'LIMIT', 0, SWEEP_COUNT);
-      let over = 0;
-      for (const id of ids) over += await this.#sweepOne(id);
-      if (over === 0) ids = [];
-      // Records go by themselves, the lists of them by this.
-      const gone = await redis.zrangebyscore(JOBS_EXPIRY_KEY, '-inf', nowMs, 'LIMIT', 0, PRUNE_COUNT);
-      if (gone.length > 0) {
-        await Promise.all([JOBS_KEY, JOBS_OPEN_KEY, JOBS_EXPIRY_KEY].map((key) => redis.zrem(key, ...gone)));
-      }
-    } catch (error) {
-      ids = []; // the next turn tries again
-      this.#options.logger.debug({ error: String(error) }, 'jobs not swept');
-    } finally {
-      this.#sweeping = false;
-    }
-    if (ids.length === SWEEP_COUNT) void this.#sweep(); // there may be more
-  }
-
-  /** 1 when the job is over now. What keeps one from its end is no reason to leave the others open. */
-  async #sweepOne(id: string): Promise<number> {
-    const { redis, link } = this.#options.pool;
-    try {
-      const stored = this.#decode(id, await redis.hgetall(jobRecordKey(id)));
-      if (!stored || isOver(stored.record.state)) await redis.zrem(JOBS_OPEN_KEY, id);
-      else await this.#expire(stored);
-      return 1;
-    } catch (error) {
-      if (link.state.kind !== 'up') throw error;
-      this.#options.logger.warn({ job: id, error: String(error) }, 'job not ended at its deadline');
-      return 0;
-    }
-  }
-
-  async #withdrawAbandoned(): Promise<void> {
-    const some = [...this.#abandoned.values()].slice(0, SWEEP_COUNT);
-    await Promise.all(
-      some.map(async (stored) => {
-        await this.#tryWithdraw(stored);
-        this.#abandoned.delete(stored.record.id);
-      }),
-    );
   }
 
   #tell(id: string, state: JobState): void {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { sha256Hex } from '../../../shared/sha256.ts';
 import { decodeJobRecord, type JobRecord } from '../../../shared/jobs/job.ts';
 import { checkRecord, signedSubmission, strangeRecord } from '../../../shared/jobs/signed-record.ts';
 import { type EncodedBundle, encodeBundle } from '../../../shared/wire/job.ts';
@@ -83,12 +83,10 @@ export function bundleOf(
 
 /** Where Redis has the job of an idempotency key. */
 export function idempotencyKeyOf(text: string): string {
-  return jobIdempotencyKey(createHash('sha256').update(text).digest('hex'));
+  return jobIdempotencyKey(sha256Hex(text));
 }
 
 /** What a signed record says of its idempotency key, so that no key can be made to stand for another job. */
 export function idempotencyDigestOf({ key, fingerprint }: Idempotency): string {
-  return createHash('sha256')
-    .update(JSON.stringify([key, fingerprint]))
-    .digest('hex');
+  return sha256Hex(JSON.stringify([key, fingerprint]));
 }

@@ -1,4 +1,5 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
+import { sha256Hex } from '../../../shared/sha256.ts';
 import { InferError } from '../../../shared/errors.ts';
 import type { Tenant } from './tenant.ts';
 
@@ -39,7 +40,7 @@ export class Tenants {
       throw new InferError('UNAUTHENTICATED', 'no API key: send "Authorization: Bearer KEY" or "X-API-Key: KEY"');
     }
     // Only the hash is looked up, of which nobody can choose a part; the comparison leaves no trace in time either.
-    const hash = createHash('sha256').update(key).digest('hex');
+    const hash = sha256Hex(key);
     const tenant = this.#byHash.get(hash);
     const isKnown = tenant?.keyHashes.some((own) => timingSafeEqual(Buffer.from(own), Buffer.from(hash))) ?? false;
     if (!tenant || !isKnown) throw new InferError('UNAUTHENTICATED', 'the API key is not known');

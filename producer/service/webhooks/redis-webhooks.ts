@@ -5,6 +5,7 @@ import { decodeJobRecord, isOver, type JobRecord } from '../../../shared/jobs/jo
 import { checkRecord } from '../../../shared/jobs/signed-record.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
+import { within } from '../../../shared/runtime/within.ts';
 import { QUEUE_PREFIX, WEBHOOK_QUEUE, WEBHOOKS_KEY } from '../../../shared/wire/names.ts';
 import type { QueueKeys } from '../../../shared/wire/queue-keys.ts';
 import { EVENTS_MAX_LENGTH, KEEP_FAILED } from '../../../shared/wire/queue-options.ts';
@@ -46,6 +47,8 @@ const STALLED_CHECK_MS = 5000;
 /** Producers that may die with one webhook. */
 const MAX_STALLED = 8;
 const DRAIN_DELAY_SECONDS = 5;
+/** Longest wait for Redis at the end, in ms. */
+const TIDY_MS = 1000;
 /** Longer than BullMQ's blocking read, which is up to 10 s, on the connection that it copies from ours. */
 const SILENCE_MS = 15_000;
 
@@ -115,9 +118,10 @@ export class RedisWebhooks {
     const timer = setTimeout(() => this.#cut.abort(), graceMs);
     // Without Redis it would wait for it.
     const closed = this.#worker?.close(this.#redis.status !== 'ready');
-    await closed?.catch(() => undefined);
+    // Redis may go away in the middle of it, and then an answer comes when it is back.
+    if (closed) await within(closed, graceMs + TIDY_MS).catch(() => false);
     clearTimeout(timer);
-    await this.#queue?.close().catch(() => undefined);
+    if (this.#queue) await within(this.#queue.close(), TIDY_MS).catch(() => false);
     await closeRedis(this.#redis);
   }
 

@@ -10,6 +10,7 @@ import { parseQueueKeys, QueueKeys, type SignedThing } from '../../../shared/wir
 import { encodeReplies } from '../../../shared/wire/reply.ts';
 import { sealText } from '../../../shared/wire/sealed.ts';
 import { PoolControl } from '../../../worker/consumer/pool-control.ts';
+import { NO_TIME } from '../../support/fake-dispatcher.ts';
 import { until } from '../../support/redis.ts';
 import { callOf, type FakeEngine, requestOf } from '../../support/worker.ts';
 import { knows, type Pool, startPool } from './pool.ts';
@@ -127,15 +128,7 @@ describe('a pool with keys', () => {
           version: '1',
           outputs: [{ name: 'y', datatype: 'UINT8', shape: [5], data: Buffer.from('false') }],
           parameters: {},
-          timings: {
-            queueUs: 0,
-            computeInputUs: 0,
-            computeInferUs: 0,
-            computeOutputUs: 0,
-            batchSize: 1,
-            executions: 1,
-            release: 'idle',
-          },
+          timings: NO_TIME,
         },
       },
     ]);

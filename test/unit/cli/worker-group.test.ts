@@ -59,6 +59,15 @@ describe('a group of worker processes', () => {
     expect([marks('g'), marks('h')]).toEqual([1, 1]);
   });
 
+  it('repeats one that cannot begin while another does its work, which goes on', async () => {
+    const members = [member('j', STAYS), member('k', `${mark} setTimeout(() => process.exit(2), 50)`)];
+    const group = new WorkerGroup(members, logger, { ...TIMES, healthyMs: 1 });
+    const ended = group.run();
+    await until('it was started often', () => marks('k') >= 3 && marks('j') === 1);
+    group.stop('SIGTERM');
+    expect(await ended).toBe(0);
+  });
+
   it('says what cannot be started', async () => {
     const missing: Member = { name: 'i', command: [join(folder, 'missing')], env: {} };
     expect(await new WorkerGroup([missing], logger, TIMES).run()).toBe(1);

@@ -134,6 +134,7 @@ export class Executor implements SlotWaiter {
   /**
    * Runs the members that are still waited for. An instance is idle and a run reserved.
    * @param emptyRow given where each member keeps its row: it takes the place of one that is not waited for any more
+   * @param exact the run is not to be filled up to a size
    */
   start(members: readonly PendingRequest[], release: ReleaseReason, emptyRow?: EmptyRow, exact = false): void {
     const lane = this.#reserved;
@@ -326,9 +327,10 @@ export class Executor implements SlotWaiter {
       this.#mergeable = false;
       this.#logger.warn({ model: this.#plan.model, reason: error.message }, 'model cannot batch, requests run alone');
     }
-    if (error.code === 'RESOURCE_EXHAUSTED' && batch.runRows > 1) this.#onShort?.(batch);
     const { emptyRow } = batch;
-    if (error.code === 'RESOURCE_EXHAUSTED' && batch.runRows > batch.rows) {
+    const isShort = error.code === 'RESOURCE_EXHAUSTED';
+    if (isShort && batch.runRows > 1) this.#onShort?.(batch);
+    if (isShort && batch.runRows > batch.rows) {
       this.#retries.push(new Batch(batch.members, batch.release, this.#onLeave, emptyRow)); // without what filled it up
       this.#startRetries();
       return;

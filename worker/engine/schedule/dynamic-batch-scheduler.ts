@@ -30,7 +30,7 @@ interface Release {
   readonly run: number;
   readonly reason: ReleaseReason;
   /** It is not to be filled up to a size: fewer rows than that have found no memory. */
-  readonly exact?: boolean;
+  readonly exact: boolean;
 }
 
 /**
@@ -232,7 +232,8 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
   #consider(group: RequestGroup, nowMs: number): Release | undefined {
     if (group.count === 0) return undefined;
     const limits = this.#limitsFor(group, nowMs);
-    if (limits.maxRows === 1 || !this.#executor.mergeable) return { group, run: 1, reason: 'direct' };
+    const exact = limits !== this.#limits;
+    if (limits.maxRows === 1 || !this.#executor.mergeable) return { group, run: 1, reason: 'direct', exact };
     const decision = decide(group, nowMs, limits, {
       patient: this.#evidence.patient,
       draining: this.#draining,
@@ -241,8 +242,7 @@ export class DynamicBatchScheduler implements Scheduler, WaitingLine {
     if ('run' in decision) {
       const { sizes } = this.#options;
       const { run, reason } = decision;
-      if (!sizes || limits !== this.#limits) return { group, run, reason, exact: true };
-      return { group, run: countForSize(group, run, sizes), reason };
+      return { group, run: sizes && !exact ? countForSize(group, run, sizes) : run, reason, exact };
     }
     this.#companyTimer.arm(nowMs, decision.waitMs);
     return undefined;

@@ -154,6 +154,25 @@ describe('a model whose runs have few sizes', () => {
     expect(instance.batches.map(({ length }) => length)).toEqual([16, 13, 7]);
   });
 
+  it('is not filled up where not even two rows found memory', async () => {
+    const { instances, ...parts } = schedulerParts({ plan: modelPlan({ maxRows: 2 }) });
+    const limits = { maxRows: 2, preferredRows: [], delayMs: 0 };
+    const scheduler = new DynamicBatchScheduler({ ...parts, instances, sizes: [2] }, limits);
+    const [instance] = instances;
+    let done = 0;
+    const ask = async () => {
+      const answer = scheduler.enqueue(request([1]), callAt(parts.clock));
+      for (let run: HeldRun | undefined; (run = instance!.runs[done]); done += 1) {
+        if (run.inputs[0]!.shape[0] === 2) run.fail(new InferError('RESOURCE_EXHAUSTED', 'GPU memory exhausted'));
+        else run.finish();
+        await settle();
+      }
+      return (await answer).timings.batchSize;
+    };
+    expect([await ask(), await ask()]).toEqual([1, 1]);
+    expect(instance!.batches.map(({ length }) => length)).toEqual([2, 1, 1]);
+  });
+
   it('takes a failed run apart as ever', async () => {
     const { send, answerAll, instance } = start();
     const answers = [send([0]), send([1]), send([2]), send([13])];

@@ -15,6 +15,9 @@ interface Threaded<Args extends unknown[]> {
   async(...args: [...Args, Done]): void;
 }
 
+/** Sets options of a provider by their names. */
+type UpdateOptions = (provider: Pointer, keys: readonly string[], values: readonly string[], count: number) => Status;
+
 /** The functions of ONNX Runtime's C API that are used here. `out` is memory for one pointer, size or number. */
 export interface OrtFunctions {
   readonly GetErrorCode: (status: Pointer) => number;
@@ -43,21 +46,11 @@ export interface OrtFunctions {
   readonly DisablePerSessionThreads: (options: Pointer) => Status;
   readonly RegisterCustomOpsLibrary_V2: (options: Pointer, path: string) => Status;
   readonly CreateCUDAProviderOptions: (out: Memory) => Status;
-  readonly UpdateCUDAProviderOptions: (
-    cuda: Pointer,
-    keys: readonly string[],
-    values: readonly string[],
-    count: number,
-  ) => Status;
+  readonly UpdateCUDAProviderOptions: UpdateOptions;
   readonly SessionOptionsAppendExecutionProvider_CUDA_V2: (options: Pointer, cuda: Pointer) => Status;
   readonly ReleaseCUDAProviderOptions: (cuda: Pointer) => void;
   readonly CreateTensorRTProviderOptions: (out: Memory) => Status;
-  readonly UpdateTensorRTProviderOptions: (
-    tensorRt: Pointer,
-    keys: readonly string[],
-    values: readonly string[],
-    count: number,
-  ) => Status;
+  readonly UpdateTensorRTProviderOptions: UpdateOptions;
   readonly SessionOptionsAppendExecutionProvider_TensorRT_V2: (options: Pointer, tensorRt: Pointer) => Status;
   readonly ReleaseTensorRTProviderOptions: (tensorRt: Pointer) => void;
   readonly AddSessionConfigEntry: (options: Pointer, key: string, value: string) => Status;
