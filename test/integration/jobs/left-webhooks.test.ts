@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { encodeEnd } from '../../../cli/protocols.ts';
-import type { JobStore } from '../../../producer/service/jobs/job-store.ts';
 import { RedisWebhooks } from '../../../producer/service/webhooks/redis-webhooks.ts';
 import type { WebhookSender } from '../../../producer/service/webhooks/webhook-sender.ts';
 import { createJobId } from '../../../shared/jobs/job.ts';
@@ -32,7 +31,7 @@ describe.each([
     };
     webhooks = new RedisWebhooks({
       redisUrl: server.url,
-      store: store as unknown as JobStore, // what is asked of it
+      store: store, // what is asked of it
       sender: sender as unknown as WebhookSender, // likewise
       encode: encodeEnd,
       keys,
@@ -46,7 +45,7 @@ describe.each([
 
   /** As the script leaves it: names and values in turn. */
   const leave = (id: string, fields: Readonly<Record<string, string | number>>, state: 'running' | 'succeeded') => {
-    const signed = {
+    const signed: Record<string, string | number> = {
       ...fields,
       ...(keys && signedSubmission(keys, id, fields)),
       state,

@@ -8,7 +8,7 @@ import { createModelPlan } from '../../../../../worker/engine/batch/model-plan.t
 import { ModelSequences } from '../../../../../worker/engine/sequence/model-sequences.ts';
 import { planSequences } from '../../../../../worker/engine/sequence/plan-sequences.ts';
 import { SequenceScheduler } from '../../../../../worker/engine/sequence/sequence-scheduler.ts';
-import { floats, floatsOf, type HeldRun } from '../support/fake-instance.ts';
+import { floats, floatsOf, type HeldRun, settle } from '../support/fake-instance.ts';
 import { callAt, schedulerParts, type SchedulerParts } from '../support/scheduler-kit.ts';
 
 export const IDLE_MS = 1000;
@@ -119,4 +119,18 @@ export function answerSums(run: HeldRun): void {
   const states = columnOf(run, 'in');
   const sums = columnOf(run, 'x').map((x, row) => x + (states[row] ?? 0));
   run.answer(run.outputs.map((name) => floats(name, [sums.length, 1], sums)));
+}
+
+/** Answers each run as it comes, until nothing runs any more. */
+export async function answerAll(bench: SequenceBench): Promise<void> {
+  const answered = new Set<object>();
+  for (let quiet = 0; quiet < 2;) {
+    const open = bench.runs.filter((run) => !answered.has(run));
+    quiet = open.length === 0 ? quiet + 1 : 0;
+    for (const run of open) {
+      answered.add(run);
+      answerSums(run);
+    }
+    await settle();
+  }
 }
