@@ -17,7 +17,7 @@ export const PARTS = {
 
 /** In the process that `run.mjs` has started for it. */
 export async function measurePart(name) {
-  const report = new Report(process.env.MILLRACE_GPU_CHECK_OUT);
+  const report = Report.inFile(process.env.MILLRACE_GPU_CHECK_OUT);
   try {
     await PARTS[name].measure(report);
     if (process.env.MILLRACE_GPU_CHECK_OUT === undefined) console.log(JSON.stringify(report.values, null, 2));

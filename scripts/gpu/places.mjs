@@ -32,8 +32,7 @@ export function libraryPath(folder) {
 function foreignLibraries() {
   if (process.env.NVIDIA_DIRS) return process.env.NVIDIA_DIRS.split(':');
   const code = 'import sys,site;print("\\n".join(sys.path+site.getsitepackages()))';
-  const pythons = ['/opt/torch/.venv/bin/python3', 'python3', 'python'];
-  for (const python of pythons) {
+  for (const python of ['python3', 'python']) {
     const { status, stdout } = spawnSync(python, ['-c', code], { encoding: 'utf8', timeout: 20_000 });
     if (status !== 0) continue;
     const found = [...new Set(stdout.split('\n'))].flatMap(librariesBelow);

@@ -2,12 +2,26 @@
 import { renameSync, writeFileSync } from 'node:fs';
 
 export class Report {
-  #path;
+  #save;
   #values = {};
 
-  /** @param path of the file; undefined keeps it in memory alone */
-  constructor(path) {
-    this.#path = path;
+  /** @param save gets all that was found, after each finding */
+  constructor(save = () => undefined) {
+    this.#save = save;
+  }
+
+  /** @param path undefined keeps it in memory alone */
+  static inFile(path) {
+    if (path === undefined) return new Report();
+    return new Report((values) => {
+      writeFileSync(`${path}.new`, JSON.stringify(values));
+      renameSync(`${path}.new`, path);
+    });
+  }
+
+  /** A report under a key of this one. */
+  section(key) {
+    return new Report((values) => this.note(key, values));
   }
 
   get values() {
@@ -16,9 +30,7 @@ export class Report {
 
   note(key, value) {
     this.#values[key] = value;
-    if (this.#path === undefined) return;
-    writeFileSync(`${this.#path}.new`, JSON.stringify(this.#values));
-    renameSync(`${this.#path}.new`, this.#path);
+    this.#save(this.#values);
   }
 
   /** Notes what a step returns, or why it failed. Returns it; undefined where it failed. */

@@ -60,20 +60,7 @@ export async function measureQueue(report) {
 async function eachModel(report, measure) {
   const failed = [];
   for (const name of Object.keys(MODELS)) {
-    const values = {};
-    const found = {
-      note: (key, value) => {
-        values[key] = value;
-        report.note(name, values);
-      },
-      attempt: async (key, step) => {
-        try {
-          found.note(key, await step());
-        } catch (error) {
-          found.note(key, { error: textOf(error) });
-        }
-      },
-    };
+    const found = report.section(name);
     try {
       await measure(name, found);
     } catch (error) {

@@ -1,10 +1,6 @@
 import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
-import {
-  type DescribedFile,
-  encodeDescription,
-  MAX_FILE_BYTES,
-} from '../../shared/directory/model-description.ts';
+import { type DescribedFile, encodeDescription, MAX_FILE_BYTES } from '../../shared/directory/model-description.ts';
 import {
   type AnnouncedModel,
   encodeWorkerRecord,

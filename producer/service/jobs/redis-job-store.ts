@@ -23,12 +23,7 @@ import {
 import { checkFrame, checkRecord, strangeRecord } from '../../../shared/jobs/signed-record.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../../shared/runtime/redis.ts';
-import {
-  JOBS_KEY,
-  JOBS_PRODUCER,
-  jobRecordKey,
-  jobResultKey,
-} from '../../../shared/wire/names.ts';
+import { JOBS_KEY, JOBS_PRODUCER, jobRecordKey, jobResultKey } from '../../../shared/wire/names.ts';
 import type { QueueKeys } from '../../../shared/wire/queue-keys.ts';
 import { decodeReplies } from '../../../shared/wire/reply.ts';
 import { CancelWriter } from '../../dispatch/cancel-writer.ts';
