@@ -2,6 +2,7 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { encodeModel } from '../support/onnx/model.ts';
 import { type MillraceProcess, startMillrace } from '../support/process.ts';
@@ -12,6 +13,8 @@ const RELOADS = 50;
 const LIMIT = 0.1;
 /** Requests before anything is measured: pools and arenas grow with the first ones. */
 const WARM_UP = 1000;
+const READINGS = 30;
+const READ_EVERY_MS = 100;
 
 let folder = '';
 let serve: MillraceProcess;
@@ -56,11 +59,13 @@ async function ask(): Promise<number> {
 
 /**
  * What the process holds beside the heap of JavaScript, whose size follows the garbage collector and not the models: the
- * smallest of some readings, because buffers wait for the collector too.
+ * smallest reading of some seconds, because buffers wait for the collector, and what a session held for the trim that
+ * follows it.
  */
 async function nativeMiB(): Promise<number> {
   const readings: number[] = [];
-  for (let i = 0; i < 20; i += 1) {
+  for (let i = 0; i < READINGS; i += 1) {
+    await pause(READ_EVERY_MS);
     const text = await (await fetch(serve.metricsUrl)).text();
     const valueOf = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
     const bytes = valueOf('process_resident_memory_bytes') - valueOf('nodejs_heap_size_total_bytes');

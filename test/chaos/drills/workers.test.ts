@@ -8,7 +8,8 @@ import { isGood, pause, randomOf, report, SEED, WHOLE } from '../drill-report.ts
 
 /** About 10 ms of one core. */
 const LOOPS = 30;
-const LOCK_MS = 13_000;
+/** The lease of its jobs and the check for those that have run out, twice, as a busy machine may take. */
+const RECOVERED_MS = 25_000;
 /** Lets the process fill its heap on a signal, which ends it as running out of memory does. */
 const OUT_OF_MEMORY = `process.on('SIGUSR2', () => { const all = []; for (;;) all.push(new Array(1e5).fill({})); });`;
 
@@ -46,7 +47,7 @@ describe('a pool under load', () => {
     await Promise.all(jobs);
     const { sent, answered, double, recoveryMs } = report(context, await drill.outcomes(), killedMs);
     expect([answered, double]).toEqual([sent, 0]);
-    expect(recoveryMs).toBeLessThan(LOCK_MS);
+    expect(recoveryMs).toBeLessThan(RECOVERED_MS);
     await until('nothing is left', async () => (await drill.queue.getJobCountByTypes('active', 'waiting')) === 0);
   });
 
