@@ -2,6 +2,7 @@ import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
 import type { InferRequest } from '../../shared/infer/request.ts';
 import type { InferResponse } from '../../shared/infer/response.ts';
+import { ChurnMap } from '../../shared/runtime/churn.ts';
 import type { Reply } from '../../shared/wire/reply.ts';
 
 /** A request that somebody waits for, from arrival until it is settled. */
@@ -35,7 +36,7 @@ export interface Gauge {
 
 /** Everything that waits for an answer, by sequence number. The first answer wins; what comes later is only counted. */
 export class PendingRequests {
-  readonly #bySequence = new Map<number, PendingRequest>();
+  readonly #bySequence = new ChurnMap<number, PendingRequest>();
   #bytes = 0;
   #lateAnswers = 0;
   readonly #onSettled: (request: PendingRequest) => void;
@@ -100,7 +101,7 @@ export class PendingRequests {
       clearTimeout(timer);
     }
     const error = new InferError('UNAVAILABLE', 'the server was shut down before the answer came');
-    for (const sequence of [...this.#bySequence.keys()]) this.fail(sequence, error);
+    for (const { sequence } of [...this.#bySequence.values()]) this.fail(sequence, error);
   }
 
   #take(sequence: number): PendingRequest | undefined {

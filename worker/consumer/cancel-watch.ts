@@ -6,6 +6,7 @@ import { cancelKey } from '../../shared/wire/names.ts';
 import type { HeldRequests } from './held-requests.ts';
 
 const WATCH_MS = 200;
+const NONE: ReadonlySet<number> = new Set();
 
 /**
  * Looks again and again whether somebody still waits for the requests in hand that do not run yet. Only those that have
@@ -57,12 +58,13 @@ export class CancelWatch {
   }
 }
 
-/** Which of these requests the producer has given up. */
+/** Which of these requests the producer has given up. Mostly it has given up none, which a much smaller command tells. */
 export async function readCancelled(
   redis: Redis,
   producer: string,
   sequences: readonly number[],
-): Promise<Set<number>> {
+): Promise<ReadonlySet<number>> {
+  if (sequences.length > 1 && (await redis.exists(cancelKey(producer))) === 0) return NONE;
   const scores = await redis.zmscore(cancelKey(producer), ...sequences.map(String));
   return new Set(sequences.filter((_, index) => scores[index] !== null));
 }

@@ -156,6 +156,7 @@ class PoolConsumer implements Consumer {
     this.#parts = parts;
     const onStorageFull = () => this.#freePayloads();
     this.#replies = new ReplySender({ redis: replyRedis, keys, logger, onStorageFull });
+    link.onRestart(() => this.#replies.renewAll());
     this.#records = new JobRecords({ redis: replyRedis, link, keys, logger, onStorageFull });
     this.#cancels = new CancelWatch(redis, link, this.#held, logger);
     const { workerId } = this;

@@ -1,5 +1,6 @@
 import { InferError } from '../../shared/errors.ts';
 import type { Call } from '../../shared/infer/call.ts';
+import { ChurnSet } from '../../shared/runtime/churn.ts';
 
 /** A request that this worker has taken from the queue and not answered yet. */
 export interface HeldRequest {
@@ -13,7 +14,7 @@ export const GIVEN_BACK = new InferError('CANCELLED', 'the worker gives the requ
 
 /** All requests in hand, over all models. */
 export class HeldRequests {
-  readonly #requests = new Set<HeldRequest>();
+  readonly #requests = new ChurnSet<HeldRequest>();
 
   get count(): number {
     return this.#requests.size;

@@ -1,5 +1,6 @@
 import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from 'bullmq';
 import { InferError } from '../../shared/errors.ts';
+import { ChurnMap } from '../../shared/runtime/churn.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { isJobId, stateOfError } from '../../shared/jobs/job.ts';
 import { type DecodedBundle, type JobPart, payloadKeys } from '../../shared/wire/job.ts';
@@ -74,7 +75,7 @@ interface HeldBundle {
 export class ModelConsumer {
   readonly #options: ModelConsumerOptions;
   readonly #context: BundleContext;
-  readonly #held = new Map<string, HeldBundle>();
+  readonly #held = new ChurnMap<string, HeldBundle>();
   /** Of the jobs that ended just now and whose end is being written. */
   readonly #ending = new WeakMap<Job, HeldBundle>();
   readonly #backlog = new Backlog();

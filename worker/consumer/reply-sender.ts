@@ -27,15 +27,22 @@ export interface ReplySenderOptions {
 const SPLIT_ABOVE_BYTES = 8 * 1024 * 1024;
 /** Bounds the stream of a producer that stopped reading. */
 const MAX_ENTRIES = 20_000;
-/** The stream of a dead producer goes this long after its last answer, in ms. */
+/** The stream of a dead producer goes this long after its last answer, or up to RENEW_TTL_MS earlier. */
 const STREAM_TTL_MS = 60_000;
+/** A stream's time to live is renewed so often, in ms; with every answer it would double the commands. */
+const RENEW_TTL_MS = 5000;
+/** Producers whose renewals are remembered; beyond that all are renewed at their next answer. */
+const MAX_RENEWALS = 10_000;
 const STORAGE_RETRY_MS = 100;
 const STORAGE_RETRIES = 300;
 
 /** Publishes answers: one entry on the producer's stream for all that settle in the same turn of the loop. */
 export class ReplySender {
   readonly #options: ReplySenderOptions;
-  readonly #outgoing = new Map<string, Outgoing>();
+  /** When a stream's time to live was renewed, on the clock, by its key. */
+  readonly #renewedMs = new Map<string, number>();
+  /** Of this turn, by producer. */
+  #outgoing: Map<string, Outgoing> | undefined;
 
   constructor(options: ReplySenderOptions) {
     this.#options = options;
@@ -43,23 +50,36 @@ export class ReplySender {
 
   /** Resolves when Redis has acknowledged the answer. The promise is shared by all that leave together. */
   send(producer: string, reply: Reply): Promise<void> {
+    if (!this.#outgoing) {
+      this.#outgoing = new Map();
+      setImmediate(this.#flushAll);
+    }
     let outgoing = this.#outgoing.get(producer);
     if (!outgoing) {
       outgoing = createOutgoing();
       this.#outgoing.set(producer, outgoing);
-      const mine = outgoing;
-      setImmediate(() => this.#flush(producer, mine));
     }
     outgoing.replies.push(reply);
     outgoing.byteLength += replyByteLength(reply);
-    if (outgoing.byteLength > SPLIT_ABOVE_BYTES) this.#flush(producer, outgoing);
+    if (outgoing.byteLength > SPLIT_ABOVE_BYTES) {
+      this.#outgoing.delete(producer); // it leaves before its turn
+      this.#flush(producer, outgoing);
+    }
     return outgoing.sent;
   }
 
+  /** Redis has begun anew, and what lies there now may have no time to live yet. */
+  renewAll(): void {
+    this.#renewedMs.clear();
+  }
+
+  readonly #flushAll = (): void => {
+    const all = this.#outgoing;
+    this.#outgoing = undefined;
+    for (const [producer, outgoing] of all ?? []) this.#flush(producer, outgoing);
+  };
+
   #flush(producer: string, outgoing: Outgoing): void {
-    // A big one has left before its turn.
-    if (this.#outgoing.get(producer) !== outgoing) return;
-    this.#outgoing.delete(producer);
     const fields = replyFields(this.#options.keys, producer, encode(outgoing.replies));
     this.#publish(replyKey(producer), fields).then(outgoing.resolve, outgoing.reject);
   }
@@ -67,18 +87,29 @@ export class ReplySender {
   async #publish(key: string, fields: readonly (string | Buffer)[]): Promise<void> {
     const { redis, onStorageFull, logger } = this.#options;
     for (let attempt = 0; ; attempt += 1) {
-      const results = await redis
-        .pipeline()
-        .xadd(key, 'MAXLEN', '~', MAX_ENTRIES, '*', ...fields)
-        .pexpire(key, STREAM_TTL_MS)
-        .exec();
-      const error = results?.find(([failure]) => failure)?.[0];
-      if (!error) return;
-      if (!error.message.startsWith('OOM') || attempt >= STORAGE_RETRIES) throw error;
+      try {
+        await redis.xadd(key, 'MAXLEN', '~', MAX_ENTRIES, '*', ...fields);
+        this.#renew(key);
+        return;
+      } catch (error) {
+        if (!(error instanceof Error && error.message.startsWith('OOM')) || attempt >= STORAGE_RETRIES) throw error;
+      }
       if (attempt === 0) logger.warn({}, 'redis is full, answer held back');
       onStorageFull();
       await new Promise((resolve) => setTimeout(resolve, STORAGE_RETRY_MS));
     }
+  }
+
+  #renew(key: string): void {
+    const nowMs = performance.now();
+    if (nowMs - (this.#renewedMs.get(key) ?? -Infinity) < RENEW_TTL_MS) return;
+    if (this.#renewedMs.size >= MAX_RENEWALS) this.#renewedMs.clear();
+    this.#renewedMs.set(key, nowMs);
+    const { redis, logger } = this.#options;
+    redis.pexpire(key, STREAM_TTL_MS).catch((error: unknown) => {
+      this.#renewedMs.delete(key);
+      logger.debug({ error: String(error) }, 'reply stream not renewed');
+    });
   }
 }
 

@@ -116,8 +116,8 @@ async function fetchLive(
     inTime.length === 0
       ? [new Set<number>(), new Map<string, Buffer>()]
       : await Promise.all([readCancelled(redis, producer, sequences), readPayloads(redis, inTime)]);
-  const live = inTime.filter((item) => !cancelled.has(item.sequence));
-  return { live, dead: items.filter((item) => !live.includes(item)), payloads };
+  const isLive = (item: BundleItem): boolean => item.deadlineMs > nowMs && !cancelled.has(item.sequence);
+  return { live: items.filter(isLive), dead: items.filter((item) => !isLive(item)), payloads };
 }
 
 async function readPayloads(redis: Redis, items: readonly BundleItem[]): Promise<Map<string, Buffer>> {

@@ -1,6 +1,7 @@
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import type { ServerInterceptingCall, ServerInterceptor } from '@grpc/grpc-js';
 import { InferError } from '../../../shared/errors.ts';
+import { ChurnSet } from '../../../shared/runtime/churn.ts';
 import type { ApiCategory, Restrictions } from '../../service/restricted-access.ts';
 import type { Tenants } from '../../service/tenants/tenants.ts';
 import type { WireMessage } from './calls.ts';
@@ -32,9 +33,9 @@ const UNITS_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S:
  */
 export class CallGate {
   readonly #options: GateOptions;
-  readonly #open = new Set<GuardedCall>();
+  readonly #open = new ChurnSet<GuardedCall>();
   /** Answered, and their clients have not ended their side yet. */
-  readonly #refused = new Set<GuardedCall>();
+  readonly #refused = new ChurnSet<GuardedCall>();
   #arriving: Omit<Arrival, 'takesMany'> | undefined;
   #draining = false;
   #onEmpty: (() => void) | undefined;

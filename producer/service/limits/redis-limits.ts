@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { InferError } from '../../../shared/errors.ts';
+import { ChurnMap } from '../../../shared/runtime/churn.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../../shared/runtime/redis-link.ts';
 import { within } from '../../../shared/runtime/within.ts';
@@ -55,7 +56,7 @@ export class RedisLimits implements SharedLimits {
   #asking: Waiting[] = [];
   #leaving: { readonly epoch: string; readonly ask: Ask }[] = [];
   /** What this producer has in hand, and the epoch in which it was counted; '' for what is to be counted again. */
-  readonly #held = new Map<Ask, string>();
+  readonly #held = new ChurnMap<Ask, string>();
   #lost: Ask[] = [];
   #epoch = '';
   /** Redis may count what it counted some time ago. */
@@ -200,7 +201,7 @@ export class RedisLimits implements SharedLimits {
   #loseAll(): void {
     this.#mustRecount = false;
     this.#leaving = [];
-    this.#lost = [...this.#held.keys()];
+    this.#lost = [...this.#held].map(([ask]) => ask);
     for (const ask of this.#lost) this.#held.set(ask, '');
   }
 

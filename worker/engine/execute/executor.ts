@@ -1,6 +1,7 @@
 import { InferError } from '../../../shared/errors.ts';
 import { NO_PARAMETERS } from '../../../shared/infer/request.ts';
 import type { ReleaseReason } from '../../../shared/infer/response.ts';
+import { ChurnSet } from '../../../shared/runtime/churn.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { Logger } from '../../../shared/runtime/logger.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
@@ -86,7 +87,7 @@ export class Executor implements SlotWaiter {
   readonly #gated: boolean;
   /** Between `reserve` and `start`. */
   #reserved: Lane | undefined;
-  readonly #running = new Set<Batch>();
+  readonly #running = new ChurnSet<Batch>();
   readonly #retries: Batch[] = [];
   #mergeable = true;
   #onQuiet: (() => void) | undefined;

@@ -1,5 +1,6 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { Call } from '../../../shared/infer/call.ts';
+import { ChurnSet } from '../../../shared/runtime/churn.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 
 /** How late a deadline may be noticed. */
@@ -11,7 +12,7 @@ const SWEEP_MS = 20;
  */
 export class DeadlineSweep {
   readonly #clock: Clock;
-  readonly #calls = new Set<Call>();
+  readonly #calls = new ChurnSet<Call>();
   #cancelTimer: (() => void) | undefined;
 
   constructor(clock: Clock) {
