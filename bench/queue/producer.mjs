@@ -1,7 +1,10 @@
 // One producer process: `node producer.mjs LANE REDIS_URL '{"callers":64,"bytes":64,"seconds":3,"rate":0}'`. A caller sends the
 // next request when it has its answer; with a rate, requests leave at that many a second instead. Prints one line of JSON, for
 // the seconds after a warm-up: requests, their latencies in ms, and this process' processor time in ms.
+import { setFlagsFromString } from 'node:v8';
 import { lanes } from './lanes.mjs';
+
+setFlagsFromString('--heap-growing-percent=300'); // as every process of Millrace, see cli/launch.ts; here for every lane
 
 const [name, redisUrl, text] = process.argv.slice(2);
 const { callers = 64, bytes = 64, seconds = 3, rate = 0, warmUpSeconds = 8, model } = JSON.parse(text);
