@@ -24,6 +24,20 @@ export function describeRunning({ abilities, load, instanceOf, pathOf, backend }
       await Promise.all(instances.map((instance) => instance.close()));
     });
 
+    test('a run that nothing is in hand beside gives the same, and so do its errors', async () => {
+      const instance = await instanceOf('rowsum');
+      for (let run = 0; run < 20; run++) {
+        const [y] = await instance.run([fp32('x', [1, 4], run, 1, 2, 3)], ['y'], true).result;
+        expect(f32Of(y!.data)).toEqual([run + 6]);
+        const wrong = instance.run([fp32('unknown', [1, 4], 0, 0, 0, 0)], ['y'], true);
+        await expectError(wrong.result, 'INVALID_ARGUMENT', /unknown/);
+        const stopped = instance.run([fp32('x', [1, 4], 1, 1, 1, 1)], ['y'], true);
+        stopped.stop();
+        await stopped.result.catch((error: unknown) => expect(error).toMatchObject({ code: 'CANCELLED' }));
+      }
+      await instance.close();
+    });
+
     test('the event loop goes on during a long run', async () => {
       const instance = await instanceOf('slow');
       let ticks = 0;

@@ -79,9 +79,9 @@ function watch(
   began: (result: Promise<unknown>) => void,
 ): ModelInstance {
   return {
-    run(inputs, outputs) {
+    run(inputs, outputs, alone) {
       watched.runs.push(inputs.map((tensor) => ({ ...tensor, data: tensor.data.slice() })));
-      const run = instance.run(inputs, outputs);
+      const run = instance.run(inputs, outputs, alone);
       began(run.result);
       return run;
     },

@@ -1,10 +1,13 @@
 import type { InferError } from '../../../shared/errors.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
+import { ChurnMap } from '../../../shared/runtime/churn.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
 import type { PendingRequest } from '../schedule/pending-request.ts';
 
 /** Where the answers of a run go. */
 export interface Answers {
+  /** Requests between entry and answer. */
+  readonly count: number;
   succeed(item: PendingRequest, response: InferResponse, nowMs: number): void;
   fail(item: PendingRequest, error: InferError): void;
 }
@@ -23,13 +26,17 @@ export class AnswerOrder implements Answers {
   readonly #clock: Clock;
   readonly #onRoom: () => void;
   /** Of requests that have begun, in that order; undefined until the outcome is known. */
-  readonly #outcomes = new Map<PendingRequest, Outcome>();
+  readonly #outcomes = new ChurnMap<PendingRequest, Outcome>();
 
   /** `open` is where answers go in the end; `onRoom` is called when `full` is over. */
   constructor(open: Answers, clock: Clock, onRoom: () => void) {
     this.#open = open;
     this.#clock = clock;
     this.#onRoom = onRoom;
+  }
+
+  get count(): number {
+    return this.#open.count;
   }
 
   /** Nothing new is to begin. */

@@ -230,7 +230,8 @@ export class Executor implements SlotWaiter {
       if (this.#sizes && !batch.exact) members = this.#fill(batch, this.#sizes);
       const inputs = lane.assembler.assemble(members, batch.runRows);
       assembledMs = this.#clock.now();
-      batch.run = lane.instance.run(inputs, wantedOutputs(plan, batch.members));
+      const alone = this.#answers.count === 1 && lane.gate.runs === 1;
+      batch.run = lane.instance.run(inputs, wantedOutputs(plan, batch.members), alone);
       result = batch.run.result;
     } catch (error) {
       result = Promise.reject(InferError.from(error, `model '${plan.model}' could not be run`));

@@ -42,6 +42,7 @@ export class RateLimiter {
   readonly #limits: ReadonlyMap<string, number>;
   readonly #pools = new Map<string, Pool>();
   readonly #waiting = new Map<InstanceGate, SlotWaiter>();
+  readonly #slots: number;
   #freeSlots: number;
   /** It waited, and is just being woken. */
   #called: InstanceGate | undefined;
@@ -50,8 +51,14 @@ export class RateLimiter {
 
   /** `slots` is the number of runs that may be under way at once. */
   constructor(slots: number, limits: ReadonlyMap<string, number>) {
+    this.#slots = slots;
     this.#freeSlots = slots;
     this.#limits = limits;
+  }
+
+  /** Runs under way. */
+  get runs(): number {
+    return this.#slots - this.#freeSlots;
   }
 
   /** @throws InferError INVALID_ARGUMENT when an instance needs more of a resource than there is. */
@@ -172,6 +179,10 @@ class InstanceGate implements RunGate {
   constructor(limiter: RateLimiter, priority: number) {
     this.#limiter = limiter;
     this.priority = priority;
+  }
+
+  get runs(): number {
+    return this.#limiter.runs;
   }
 
   take(waiter: SlotWaiter): boolean {

@@ -8,6 +8,8 @@ export interface SlotWaiter {
 export interface RunGate {
   /** Of an executor's gates the one with the smallest is tried first. */
   readonly pass: number;
+  /** How many runs have taken it, over all models where they share it. */
+  readonly runs: number;
   /** Takes it all or nothing; when it has to wait, `waiter` is woken once when it may be free. */
   take(waiter: SlotWaiter): boolean;
   /** `waiter` may want the next run, and is woken in its turn. */
@@ -20,11 +22,17 @@ export interface RunGate {
  */
 export class RunSlots implements RunGate {
   readonly pass = 0;
+  readonly #count: number;
   #free: number;
   readonly #waiters = new Set<SlotWaiter>();
 
   constructor(count: number) {
+    this.#count = count;
     this.#free = count;
+  }
+
+  get runs(): number {
+    return this.#count - this.#free;
   }
 
   take(waiter: SlotWaiter): boolean {

@@ -14,13 +14,14 @@ export interface Run {
   stop(): void;
 }
 
-/** One loaded copy of a model that runs one batch at a time, never on the event loop. */
+/** One loaded copy of a model that runs one batch at a time, on the event loop only where that is the shorter way. */
 export interface ModelInstance {
   /**
    * Starts a run. Input data must stay untouched until the result has settled. Shapes are the model's own (batch
    * dimension included). Errors of the model file's own contract (names, types, ranks) reject the result.
+   * @param alone nothing else is in hand, so the event loop has nothing better to do
    */
-  run(inputs: readonly Tensor[], outputs: readonly string[]): Run;
+  run(inputs: readonly Tensor[], outputs: readonly string[], alone?: boolean): Run;
   /** Waits for a run under way, then frees the copy. */
   close(): Promise<void>;
 }

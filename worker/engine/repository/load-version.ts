@@ -72,8 +72,8 @@ export async function loadVersion(
   try {
     const { autoComplete, defaultMaxBatchSize } = context;
     const config = prepareModelConfig(source.config, loaded, autoComplete, defaultMaxBatchSize, devices);
-    const remark = remarkOf(source.config, loaded, devices);
-    if (remark !== '') context.logger.warn({ model: source.name, version, reason: remark }, 'model runs on the CPU');
+    const onCpu = cpuRemarkOf(source.config, loaded, devices);
+    if (onCpu !== '') context.logger.warn({ model: source.name, version, reason: onCpu }, 'model runs on the CPU');
     const gpus = [...new Set(config.instanceGroup.flatMap((group) => group.gpus))];
     if (gpus.length > 0) context.logger.info({ model: source.name, version, gpus }, 'model runs on GPUs');
     const labels = await readLabels(config, source.path);
@@ -100,7 +100,7 @@ export async function loadVersion(
       ready,
       scheduler,
       stats,
-      remark,
+      remark: onCpu || gpuRemarkOf(source.config, gpus),
       clock: context.clock,
       async release() {
         await group.release();
@@ -115,11 +115,20 @@ export async function loadVersion(
 }
 
 /** What of the model runs on the CPU where GPU support is installed, and why; '' for what was asked for. */
-function remarkOf({ instanceGroup }: ModelConfig, loaded: LoadedModel, devices: Devices | undefined): string {
+function cpuRemarkOf(config: ModelConfig, loaded: LoadedModel, devices: Devices | undefined): string {
   if (loaded.remark) return loaded.remark;
-  if (!devices?.installed || devices.gpus.length > 0) return '';
-  const asked = instanceGroup.length === 0 || instanceGroup.some(({ kind }) => kind === ModelInstanceGroup_Kind.AUTO);
-  return asked ? `the model runs on the CPU, as no GPU works: ${devices.reason}` : '';
+  if (!devices?.installed || devices.gpus.length > 0 || !takesAnyDevice(config)) return '';
+  return `the model runs on the CPU, as no GPU works: ${devices.reason}`;
+}
+
+/** What a model that may run anywhere has got; '' where it was asked for, or without a GPU. */
+function gpuRemarkOf(config: ModelConfig, gpus: readonly number[]): string {
+  if (gpus.length === 0 || !takesAnyDevice(config)) return '';
+  return `KIND_AUTO took ${gpus.map((gpu) => `gpu:${gpu}`).join(', ')}`;
+}
+
+function takesAnyDevice({ instanceGroup }: ModelConfig): boolean {
+  return instanceGroup.length === 0 || instanceGroup.some(({ kind }) => kind === ModelInstanceGroup_Kind.AUTO);
 }
 
 /** The file, or in the way of large exports a folder of that name with the file in it. */

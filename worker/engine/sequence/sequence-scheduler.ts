@@ -112,6 +112,10 @@ export class SequenceScheduler implements Scheduler, Answers {
     return this.#waiting;
   }
 
+  get count(): number {
+    return this.#open.count;
+  }
+
   open(): number {
     return this.#open.count;
   }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { InferError } from '../../../../../shared/errors.ts';
+import { RunSlots } from '../../../../../worker/engine/execute/run-slots.ts';
 import { DirectScheduler } from '../../../../../worker/engine/schedule/direct-scheduler.ts';
 import { settle } from '../support/fake-instance.ts';
 import { callAt, request, schedulerParts } from '../support/scheduler-kit.ts';
@@ -26,6 +27,21 @@ describe('DirectScheduler', () => {
       await settle();
     }
     expect(instance.batches).toEqual([[1], [2], [3]]);
+  });
+
+  it('tells an instance whether anything else is in hand, in any model', async () => {
+    const slots = new RunSlots(8);
+    const [one, other] = [create({ slots }), create({ slots })];
+    for (const value of [1, 2]) one.send([value]);
+    other.send([3]); // while one runs
+    one.instance.runs[0]!.finish();
+    other.instance.runs[0]!.finish();
+    await settle();
+    one.instance.runs[1]!.finish();
+    await settle();
+    one.send([4]);
+    expect(one.instance.runs.map(({ alone }) => alone)).toEqual([true, false, true]);
+    expect(other.instance.runs.map(({ alone }) => alone)).toEqual([false]);
   });
 
   it('says that nothing was merged', async () => {

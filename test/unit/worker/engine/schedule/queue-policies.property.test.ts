@@ -64,9 +64,9 @@ class TimedInstance extends FakeInstance {
     this.#clock = clock;
   }
 
-  override run(inputs: readonly Tensor[], outputs: readonly string[]): Run {
+  override run(inputs: readonly Tensor[], outputs: readonly string[], alone?: boolean): Run {
     this.startedMs.push(this.#clock.now());
-    return super.run(inputs, outputs);
+    return super.run(inputs, outputs, alone);
   }
 }
 

@@ -6,6 +6,7 @@ import type { ModelInstance, Run } from '../../../../../worker/engine/instance/i
 export interface HeldRun {
   readonly inputs: readonly Tensor[];
   readonly outputs: readonly string[];
+  readonly alone: boolean;
   stopped: boolean;
   /** Answers with the first input under the name of each output. */
   finish(): void;
@@ -20,7 +21,7 @@ export class FakeInstance implements ModelInstance {
   /** False for a run that does not react when it is told to stop. */
   stoppable = true;
 
-  run(inputs: readonly Tensor[], outputs: readonly string[]): Run {
+  run(inputs: readonly Tensor[], outputs: readonly string[], alone = false): Run {
     const copies = inputs.map((tensor) => ({ ...tensor, data: tensor.data.slice() }));
     let resolve: (tensors: Tensor[]) => void = () => {};
     let reject: (error: InferError) => void = () => {};
@@ -31,6 +32,7 @@ export class FakeInstance implements ModelInstance {
     const held: HeldRun = {
       inputs: copies,
       outputs,
+      alone,
       stopped: false,
       finish: () => resolve(outputs.map((name) => ({ ...copies[0]!, name }))),
       answer: resolve,

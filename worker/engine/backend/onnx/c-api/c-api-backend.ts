@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import type { Backend, LoadedModel, LoadOptions } from '../../../instance/instance.ts';
 import { type GpuFolder, problemOfFolder } from '../gpu/gpu-folder.ts';
 import { loadError } from '../ort-error.ts';
+import { worksByShape } from '../work-by-shape.ts';
 import { openApi, type Api, type GlobalThreads } from './api.ts';
 import { bindGraph } from './bound-graph.ts';
 import { CApiInstance, type SharedSession } from './c-api-instance.ts';
@@ -10,6 +11,7 @@ import { loadOnGpus } from './gpu-model.ts';
 import { Gpus } from './gpus.ts';
 import { readGraph, type SessionGraph } from './graph.ts';
 import { closeSession, openSession } from './session.ts';
+import { ShortRuns } from './short-runs.ts';
 import { failureOf } from './status.ts';
 
 /**
@@ -42,7 +44,9 @@ async function loadModel(api: Api, options: LoadOptions, background: boolean): P
   try {
     const { arenaShrinkage } = options;
     const graph = readGraph(api, session);
-    const shared = { api, pointer: session, graph: bindGraph(graph), arenaShrinkage, shapesDiffer: false, background };
+    const short = (await worksByShape(options.path)) ? new ShortRuns() : undefined;
+    const bound = bindGraph(graph);
+    const shared = { api, pointer: session, graph: bound, arenaShrinkage, shapesDiffer: false, background, short };
     return loadedModel(shared, graph);
   } catch (error) {
     await closeSession(api, session);

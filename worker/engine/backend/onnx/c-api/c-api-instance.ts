@@ -10,6 +10,7 @@ import type { BoundGraph } from './bound-graph.ts';
 import type { Pointer, Status } from './functions.ts';
 import { RunFrame } from './run-frame.ts';
 import { RunSettings } from './run-settings.ts';
+import type { ShortRuns } from './short-runs.ts';
 import { assertOk, failureOf, takeFailure } from './status.ts';
 
 /** A session as its instances see it. On the CPU any number of them may run on one at a time. */
@@ -23,11 +24,13 @@ export interface SharedSession {
   shapesDiffer: boolean;
   /** Its runs give way to those of all others, until it serves. */
   background: boolean;
+  /** For a model whose short runs may be done on the event loop. */
+  readonly short?: ShortRuns | undefined;
   /** The number of the GPU that it runs on; undefined for the CPU. */
   readonly gpu?: number;
 }
 
-/** One run at a time on a shared session, on a thread of libuv's pool. */
+/** One run at a time on a shared session, on a thread of libuv's pool or, a short one, on the event loop. */
 export class CApiInstance implements ModelInstance {
   readonly #session: SharedSession;
   readonly #settings: RunSettings;
@@ -49,7 +52,7 @@ export class CApiInstance implements ModelInstance {
     this.#settings = new RunSettings(api, session.arenaShrinkage, session.gpu);
   }
 
-  run(inputs: readonly Tensor[], outputs: readonly string[]): Run {
+  run(inputs: readonly Tensor[], outputs: readonly string[], alone = false): Run {
     const run = new ActiveRun((asked) => this.#stop(asked));
     if (this.#closed || this.#active) {
       run.reject(new InferError('INTERNAL', `the instance is ${this.#closed ? 'closed' : 'busy'}`));
@@ -58,9 +61,13 @@ export class CApiInstance implements ModelInstance {
     this.#active = run;
     // Held until the end: the values may point into the tensors' data.
     run.inputs = inputs;
+    for (const { data } of inputs) run.bytes += data.byteLength;
+    const { shapesDiffer, background, short } = this.#session;
     try {
-      this.#frame.bind(inputs, outputs, !this.#session.shapesDiffer);
-      this.#start();
+      this.#frame.bind(inputs, outputs, !shapesDiffer);
+      run.startedMs = performance.now();
+      if (!background && short?.allows(run.bytes, alone)) this.#runHere(run, short);
+      else this.#start();
     } catch (error) {
       this.#settle(error);
     }
@@ -92,10 +99,19 @@ export class CApiInstance implements ModelInstance {
     else this.#frame.start(pointer, this.#done);
   }
 
+  /** Others get their turn before what follows it. */
+  #runHere(run: ActiveRun, short: ShortRuns): void {
+    const status = this.#frame.runHere(this.#settings.pointer);
+    short.note(run.bytes, performance.now() - run.startedMs, true);
+    run.here = true;
+    setImmediate(this.#done, null, status);
+  }
+
   /** Called by koffi when the native call has returned. Nothing may be thrown from here. */
   #finish(error: Error | null, status: Status): void {
     const { ort } = this.#session.api;
     const run = this.#active;
+    if (run && !run.here) this.#session.short?.note(run.bytes, performance.now() - run.startedMs, false);
     try {
       const failure = status === null ? undefined : takeFailure(ort, status);
       if (run?.stopRequested) assertOk(ort, ort.RunOptionsUnsetTerminate(this.#settings.pointer));
@@ -150,6 +166,11 @@ class ActiveRun implements Run {
   resolve: (outputs: Tensor[]) => void = () => undefined;
   reject: (error: InferError) => void = () => undefined;
   inputs: readonly Tensor[] = [];
+  /** Of all inputs. */
+  bytes = 0;
+  startedMs = 0;
+  /** Done on the event loop. */
+  here = false;
   stopRequested = false;
   readonly #stop: (run: ActiveRun) => void;
 

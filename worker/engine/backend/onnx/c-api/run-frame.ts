@@ -83,6 +83,20 @@ export class RunFrame {
     );
   }
 
+  /** Runs at once, and returns when it is over. The caller must read and release the status. */
+  runHere(runOptions: Pointer): Status {
+    return this.#api.ort.Run(
+      this.#session,
+      runOptions,
+      this.#inputNames,
+      this.#inputs.all,
+      this.#inputCount,
+      this.#outputNames,
+      this.#asked.length,
+      this.#outputs.all,
+    );
+  }
+
   /** Runs on a thread that gives way to all others. */
   startInBackground(runOptions: Pointer, done: (error: Error | null, status: Status) => void): void {
     const values = [
