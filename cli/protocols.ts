@@ -50,7 +50,7 @@ export function protocolRulesOf(settings: ProtocolSettings): ProtocolRules {
   return {
     http: parseRestrictions('--http-restricted-api', settings.httpRestrictedApi),
     grpc: parseRestrictions('--grpc-restricted-protocol', settings.grpcRestrictedProtocol),
-    keys: settings.apiKeysFile === undefined ? undefined : TenantsFile.open(settings.apiKeysFile),
+    keys: settings.apiKeysFile === undefined ? undefined : new TenantsFile(settings.apiKeysFile),
     webhooks: webhookSettingsOf(settings),
   };
 }

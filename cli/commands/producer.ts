@@ -32,8 +32,8 @@ export async function producer(settings: Settings<'producer'>): Promise<void> {
   const rules = protocolRulesOf(settings);
   const cache = parseCacheConfig(settings.cacheConfig, settings.redis);
   const metricsOptions = parseMetricsConfig(settings.metricsConfig);
-  const keys = queueKeysOf(settings);
   const logger = loggerOf(settings);
+  const keys = queueKeysOf(settings, logger);
   const queue = await createQueueDispatcher({
     redisUrl: settings.redis,
     logger,

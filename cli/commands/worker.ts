@@ -25,8 +25,8 @@ const JOINING = { ok: false, reason: 'the worker has not joined the pool yet' } 
 export async function worker(settings: Settings<'worker'>): Promise<void> {
   const metricsOptions = parseMetricsConfig(settings.metricsConfig);
   const idleMs = settings.idleExit === undefined ? undefined : parseDuration('--idle-exit', settings.idleExit);
-  const keys = queueKeysOf(settings);
   const logger = loggerOf(settings);
+  const keys = queueKeysOf(settings, logger);
   const engine = await loadEngine(settings, logger, true);
   let metrics: MetricsServer | undefined;
   let consumer: Consumer | undefined;

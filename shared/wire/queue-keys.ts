@@ -43,16 +43,22 @@ const MAX_KEYS = 8;
  * where `about` says which one of its kind it is and where it lies. The first key signs, all of them check.
  */
 export class QueueKeys {
-  readonly #first: QueueKey;
-  readonly #secrets: ReadonlyMap<string, Buffer>;
+  #first: QueueKey;
+  #secrets: ReadonlyMap<string, Buffer> = new Map();
   readonly #acceptsUnsigned: boolean;
   readonly #refused = new Map<SignedThing, number>(SIGNED_THINGS.map((thing) => [thing, 0]));
 
   /** @param acceptsUnsigned what bears no signature counts too; a wrong one never does */
   constructor(keys: readonly [QueueKey, ...QueueKey[]], acceptsUnsigned = false) {
     this.#first = keys[0];
-    this.#secrets = new Map(keys.map(({ id, secret }) => [id, secret]));
     this.#acceptsUnsigned = acceptsUnsigned;
+    this.replace(keys);
+  }
+
+  /** From now on these sign and check, and no others. */
+  replace(keys: readonly [QueueKey, ...QueueKey[]]): void {
+    this.#first = keys[0];
+    this.#secrets = new Map(keys.map(({ id, secret }) => [id, secret]));
   }
 
   sign(thing: SignedThing, about: string, data: string | Uint8Array): Signature {
@@ -140,5 +146,5 @@ function isNone(value: unknown): boolean {
 }
 
 function invalid(what: string): InferError {
-  return new InferError('INVALID_ARGUMENT', `--queue-key-file: ${what}`);
+  return new InferError('INVALID_ARGUMENT', what);
 }

@@ -44,11 +44,12 @@ describe('a pool with keys', () => {
   /** Holds a request in the queue, and gives its job to be looked at and changed. */
   async function waiting(engine: FakeEngine, dispatcher: Awaited<ReturnType<Pool['producer']>>) {
     await queue.pause();
+    const seen = engine.seen.length;
     const answer = dispatcher.infer(requestOf('echo', Buffer.from('first')), callOf());
     answer.catch(() => undefined);
     await until('it waits', async () => (await queue.getJobCountByTypes('waiting')) === 1);
     const [job] = await queue.getJobs(['waiting']);
-    expect(engine.seen).toEqual([]);
+    expect(engine.seen).toHaveLength(seen);
     return { answer, job: job! };
   }
 
@@ -63,6 +64,25 @@ describe('a pool with keys', () => {
       const response = await dispatcher.infer(requestOf('echo', Buffer.alloc(size, 7)), callOf());
       expect(Buffer.from(response.outputs[0]!.data)).toEqual(Buffer.alloc(size, 7));
     }
+  });
+
+  it('gets a new key step by step while requests go on, and then knows the old one no more', async () => {
+    const { dispatcher, engine, workerKeys, producerKeys } = await start();
+    const echo = async (text: string) => {
+      const { outputs } = await dispatcher.infer(requestOf('echo', Buffer.from(text)), callOf());
+      return Buffer.from(outputs[0]!.data).toString();
+    };
+    const steps = [`${OLD}\n${NEW}`, `${NEW}\n${OLD}`, NEW];
+    for (const step of steps) {
+      for (const keys of [workerKeys, producerKeys]) {
+        keys.replace(parseQueueKeys(step));
+        expect(await echo(step.slice(0, 3))).toBe(step.slice(0, 3));
+      }
+    }
+    const { job } = await waiting(engine, dispatcher);
+    workerKeys.replace(parseQueueKeys(OLD));
+    await queue.resume();
+    expect(await failureOf(job.id!)).toBe('the job is signed with a key that is not known here');
   });
 
   it('fails a job that nobody signed, and answers nobody', async () => {

@@ -95,14 +95,14 @@ describe('a keys file', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   test('that is missing or wrong at start is one clear line without its path', () => {
-    expect(() => TenantsFile.open(path)).toThrow('--api-keys-file: the file cannot be read');
+    expect(() => new TenantsFile(path)).toThrow('--api-keys-file: the file cannot be read');
     writeFileSync(path, '{"tenants": [{"name": "a"}]}');
-    expect(() => TenantsFile.open(path)).toThrow(/^--api-keys-file: tenants\[0\]\.key_sha256: expected/);
+    expect(() => new TenantsFile(path)).toThrow(/^--api-keys-file: tenants\[0\]\.key_sha256: expected/);
   });
 
   test('is read again when it changes; a wrong one changes nothing and is told once', async () => {
     write('one');
-    const file = TenantsFile.open(path);
+    const file = new TenantsFile(path);
     const opens = (key: string) => {
       try {
         return file.tenants.identify((name) => (name === 'x-api-key' ? key : undefined));
