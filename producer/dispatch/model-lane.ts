@@ -1,4 +1,5 @@
 import { InferError } from '../../shared/errors.ts';
+import { RunPace } from '../../shared/infer/run-pace.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { type BundleLimits, bundleSize, decideFlush, rowsPerBundle } from './coalesce-policy.ts';
@@ -21,8 +22,7 @@ export class ModelLane {
   #rows = 0;
   #bytes = 0;
   #limits: BundleLimits;
-  /** Moving average of what a run takes, in ms. */
-  #runMs: number | undefined;
+  readonly #pace = new RunPace();
   #lastFlushMs = -Infinity;
   #addsInFlight = 0;
   #decisionDue = false;
@@ -38,7 +38,7 @@ export class ModelLane {
     this.#waiting.push(request);
     this.#rows += request.rows;
     this.#bytes += request.bytes;
-    const limit = rowsPerBundle(maxBatchSize, this.#limits.maxRequests, this.#runMs);
+    const limit = rowsPerBundle(maxBatchSize, this.#limits.maxRequests, this.#pace);
     if (limit !== this.#limits.maxRows) this.#limits = { ...this.#limits, maxRows: limit };
     // At the end of this turn of the loop: what was read from the sockets together leaves together.
     if (!this.#decisionDue) {
@@ -47,9 +47,9 @@ export class ModelLane {
     }
   }
 
-  /** A run of the model has answered and took so long, in ms. */
-  noteRun(ms: number): void {
-    this.#runMs = this.#runMs === undefined ? ms : this.#runMs * 0.8 + ms * 0.2;
+  /** A run of the model has answered; it took so long, in ms, and had so many rows. */
+  noteRun(ms: number, rows: number): void {
+    this.#pace.note(ms, rows);
   }
 
   /** Looks again, after the line to Redis has come back or the waiting requests were failed. */

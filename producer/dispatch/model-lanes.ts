@@ -41,9 +41,9 @@ export class ModelLanes {
     this.#laneOf(request).push(request, maxBatchSize);
   }
 
-  /** A run of the model took so long, in ms. */
-  noteRun(model: string, ms: number): void {
-    this.#lanes.get(queueName(model))?.lane.noteRun(ms);
+  /** A run of the model took so long, in ms, and had so many rows. */
+  noteRun(model: string, ms: number, rows: number): void {
+    this.#lanes.get(queueName(model))?.lane.noteRun(ms, rows);
   }
 
   /** The line to Redis has come back, or what waits was failed. */

@@ -349,9 +349,9 @@ class RedisQueueDispatcher implements QueueDispatcher {
 
   /** Of the requests that ran together one carries the run. */
   #noteRun({ model, timings }: InferResponse): void {
-    const { executions, computeInputUs, computeInferUs, computeOutputUs } = timings;
+    const { executions, computeInputUs, computeInferUs, computeOutputUs, batchSize } = timings;
     if (executions === 0) return;
-    this.#lanes.noteRun(model, (computeInputUs + computeInferUs + computeOutputUs) / 1000);
+    this.#lanes.noteRun(model, (computeInputUs + computeInferUs + computeOutputUs) / 1000, batchSize);
   }
 
   #gauge(model: string, version: string): Gauge {

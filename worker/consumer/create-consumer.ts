@@ -352,7 +352,8 @@ class PoolConsumer implements Consumer {
       held: this.#held,
       limits: own ? ownQueueLimits(maxBytesInHand) : fetchLimitsOf(ready, targetRows, maxBytesInHand),
       batched: !own && maxBatchSize > 0, // a request of a sequence is one row
-      oneAtATime: !own && versions.length * instances === 1 && fetchPolicyOf(ready) === undefined,
+      slots: versions.length * instances,
+      inOrder: !own && instances > 0 && fetchPolicyOf(ready) === undefined,
       workerName: `${hostname()}:${process.pid}`,
     });
     this.#consumers.set(queue, { consumer, config, own });

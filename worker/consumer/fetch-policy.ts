@@ -1,3 +1,4 @@
+import type { RunPace } from '../../shared/infer/run-pace.ts';
 import type { ReadyModel } from '../../shared/model/ready-model.ts';
 import { type QueuePolicy, queuePolicyOf } from '../engine/schedule/queue-policy.ts';
 
@@ -21,6 +22,26 @@ const MAX_BUNDLES = 64;
  */
 const POLICY_ROWS = 512;
 const MAX_POLICY_ROWS = 4096;
+
+/** What is in hand beyond a few runs should be answered in this time, in ms; the rest is for whichever worker has time. */
+const HOLD_MS = 100;
+/** One runs, one waits, and both may grow. */
+const MIN_RUNS = 4;
+
+/**
+ * How many rows to have in hand of a model without a queue policy. Short runs are fed by far more rows than fit into one
+ * of them; of long ones, such as those of a model that cannot merge requests, a worker would hold seconds of work while
+ * another idles.
+ * @param slots runs that may be under way at once
+ */
+export function rowsToHold(
+  { runMs, runRows }: Pick<RunPace, 'runMs' | 'runRows'>,
+  slots: number,
+  targetRows: number,
+): number {
+  if (runMs === undefined) return targetRows;
+  return Math.min(targetRows, Math.ceil(slots * runRows * Math.max(MIN_RUNS, HOLD_MS / runMs)));
+}
 
 /** The limits for a model, `targetRows` being what any model gets. */
 export function fetchLimitsOf(model: ReadyModel, targetRows: number, maxBytes: number): FetchLimits {

@@ -1,5 +1,6 @@
 import { DelayedError, type Job, UnrecoverableError, WaitingError, Worker } from 'bullmq';
 import { InferError } from '../../shared/errors.ts';
+import { RunPace } from '../../shared/infer/run-pace.ts';
 import { ChurnMap } from '../../shared/runtime/churn.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { isJobId, stateOfError } from '../../shared/jobs/job.ts';
@@ -7,7 +8,7 @@ import { type DecodedBundle, type JobPart, payloadKeys } from '../../shared/wire
 import { QUEUE_PREFIX, queueName } from '../../shared/wire/names.ts';
 import { KEEP_COMPLETED, KEEP_FAILED } from '../../shared/wire/queue-options.ts';
 import { decodeJob, keepItemsSigned } from '../../shared/wire/signed-job.ts';
-import { fetchConcurrency, type FetchLimits } from './fetch-policy.ts';
+import { fetchConcurrency, type FetchLimits, rowsToHold } from './fetch-policy.ts';
 import { Backlog } from './backlog.ts';
 import type { JobRecords } from './job-records.ts';
 import { PayloadRemover } from './payload-remover.ts';
@@ -16,7 +17,7 @@ import { type BundleContext, type BundleOutcome, leftBehind, runBundle } from '.
 import { runJob } from './run-job.ts';
 import { SeenJobs } from './seen-jobs.ts';
 
-export interface ModelConsumerOptions extends Omit<BundleContext, 'draining' | 'own'> {
+export interface ModelConsumerOptions extends Omit<BundleContext, 'draining' | 'own' | 'pace'> {
   readonly model: string;
   /** Takes what is for this version alone; '' for the queue of the model. */
   readonly version: string;
@@ -27,8 +28,10 @@ export interface ModelConsumerOptions extends Omit<BundleContext, 'draining' | '
   readonly records: JobRecords;
   /** Rows count against the limits when the model has a batch dimension. */
   readonly batched: boolean;
-  /** Nothing can run beside what runs, so a next bundle need not be at hand for it. */
-  readonly oneAtATime: boolean;
+  /** Runs that may be under way at once. With one, a next bundle need not be at hand for what runs. */
+  readonly slots: number;
+  /** Requests run in the order of their arrival, so that no more in hand is of use than what runs next. Not for ensembles. */
+  readonly inOrder: boolean;
   /** Shown on the dashboard beside each job. */
   readonly workerName: string;
   readonly logger: Logger;
@@ -79,6 +82,7 @@ export class ModelConsumer {
   /** Of the jobs that ended just now and whose end is being written. */
   readonly #ending = new WeakMap<Job, HeldBundle>();
   readonly #backlog = new Backlog();
+  readonly #pace = new RunPace();
   readonly #remover: PayloadRemover;
   readonly #queue: string;
   readonly #seen = new SeenJobs();
@@ -92,7 +96,7 @@ export class ModelConsumer {
 
   constructor(options: ModelConsumerOptions) {
     this.#options = options;
-    this.#context = { ...options, draining: () => this.#draining, own: options.worker !== '' };
+    this.#context = { ...options, draining: () => this.#draining, own: options.worker !== '', pace: this.#pace };
     this.#remover = new PayloadRemover(options.redis, options.logger);
     this.#queue = queueName(options.model, options.version, options.worker);
   }
@@ -310,8 +314,11 @@ export class ModelConsumer {
 
   #concurrency(): number {
     const inHand = { bundles: this.#held.size, rows: this.#rows, bytes: this.#bytes };
-    if (this.#options.oneAtATime && !this.#backlog.likely(performance.now())) return Math.max(1, inHand.bundles);
-    return fetchConcurrency(inHand, this.#meanRows, this.#options.limits);
+    const { inOrder, slots, limits } = this.#options;
+    if (!inOrder) return fetchConcurrency(inHand, this.#meanRows, limits);
+    if (slots === 1 && !this.#backlog.likely(performance.now())) return Math.max(1, inHand.bundles);
+    const targetRows = rowsToHold(this.#pace, slots, limits.targetRows);
+    return fetchConcurrency(inHand, this.#meanRows, { ...limits, targetRows });
   }
 
   #onError(worker: Worker, error: Error): void {

@@ -2,6 +2,8 @@ import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import { Call } from '../../shared/infer/call.ts';
 import type { InferFn } from '../../shared/infer/ports.ts';
+import type { Timings } from '../../shared/infer/response.ts';
+import type { RunPace } from '../../shared/infer/run-pace.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { sequenceLost, sequencePartOf } from '../../shared/infer/sequence.ts';
 import { type BundleItem, type DecodedBundle, payloadKeys, requestOf } from '../../shared/wire/job.ts';
@@ -22,6 +24,8 @@ export interface BundleContext {
   readonly draining: () => boolean;
   /** The requests are for this worker alone: none goes back, and each is answered, waited for or not. */
   readonly own: boolean;
+  /** Told of each run that answers. */
+  readonly pace: RunPace;
   /** Where jobs are signed. */
   readonly keys?: QueueKeys | undefined;
 }
@@ -133,7 +137,7 @@ async function readPayloads(redis: Redis, items: readonly BundleItem[]): Promise
 }
 
 async function runItem(
-  { infer, link, held, replies, own }: BundleContext,
+  { infer, link, held, replies, own, pace }: BundleContext,
   producer: string,
   item: BundleItem,
   payloads: ReadonlyMap<string, Buffer>,
@@ -153,8 +157,10 @@ async function runItem(
   held.add(holding);
   let reply: Reply | undefined;
   try {
-    reply = { sequence, response: await infer(request, call) };
+    const response = await infer(request, call);
+    reply = { sequence, response };
     outcome.succeeded += 1;
+    noteRun(pace, response.timings);
   } catch (error) {
     const givenBack = call.error === GIVEN_BACK && !call.started;
     if (givenBack && own) {
@@ -174,6 +180,12 @@ async function runItem(
     held.delete(holding);
   }
   if (reply) await replies.send(producer, reply);
+}
+
+/** Of the requests that ran together one carries the run. */
+function noteRun(pace: RunPace, timings: Timings): void {
+  const { executions, computeInputUs, computeInferUs, computeOutputUs, batchSize } = timings;
+  if (executions > 0) pace.note((computeInputUs + computeInferUs + computeOutputUs) / 1000, batchSize);
 }
 
 /** What a request of a sequence is told when the worker that holds the sequence leaves. */

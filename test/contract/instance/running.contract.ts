@@ -35,7 +35,17 @@ export function describeRunning({ abilities, load, instanceOf, pathOf, backend }
         stopped.stop();
         await stopped.result.catch((error: unknown) => expect(error).toMatchObject({ code: 'CANCELLED' }));
       }
-      await instance.close();
+    });
+
+    test('a run that nothing is in hand beside and that fails in the model fails alone', async () => {
+      const instance = await instanceOf('div_int');
+      for (let run = 0; run < 10; run++) {
+        const [y] = await instance.run([int64('x', [1, 1], 3)], ['y'], true).result;
+        expect(i64Of(y!.data)).toEqual([103n]);
+        expect(await errorOf(instance.run([int64('x', [1, 1], 99)], ['y'], true).result)).toMatchObject({
+          message: expect.stringMatching(/99/) as unknown,
+        });
+      }
     });
 
     test('the event loop goes on during a long run', async () => {

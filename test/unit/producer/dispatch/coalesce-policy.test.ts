@@ -56,14 +56,23 @@ describe('the size of a bundle', () => {
 
 describe('rowsPerBundle', () => {
   it('is one batch while nothing is known of the model, and where its runs are long', () => {
-    expect(rowsPerBundle(16, 32, undefined)).toBe(16);
-    expect(rowsPerBundle(16, 32, 50)).toBe(16);
-    expect(rowsPerBundle(0, 32, 50)).toBe(1);
+    expect(rowsPerBundle(16, 32, { runMs: undefined, runRows: 0 })).toBe(16);
+    expect(rowsPerBundle(16, 32, { runMs: 50, runRows: 12 })).toBe(16);
+    expect(rowsPerBundle(0, 32, { runMs: 50, runRows: 1 })).toBe(1);
   });
 
   it('is as many as a bundle takes where runs are short, and never less than one batch', () => {
-    expect(rowsPerBundle(16, 32, 1)).toBe(32);
-    expect(rowsPerBundle(0, 32, 1)).toBe(32);
-    expect(rowsPerBundle(64, 32, 1)).toBe(64);
+    for (const [maxBatchSize, rows] of [
+      [16, 32],
+      [0, 32],
+      [64, 64],
+    ] as const) {
+      expect(rowsPerBundle(maxBatchSize, 32, { runMs: 1, runRows: 16 })).toBe(rows);
+    }
+  });
+
+  it('is two runs where they are long and smaller than they may be', () => {
+    expect(rowsPerBundle(32, 32, { runMs: 14, runRows: 1 })).toBe(2);
+    expect(rowsPerBundle(32, 32, { runMs: 14, runRows: 2.2 })).toBe(5);
   });
 });

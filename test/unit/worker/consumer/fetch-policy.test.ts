@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { createReadyModel } from '../../../../shared/model/create-ready-model.ts';
 import { parseModelConfig } from '../../../../shared/model/parse-config.ts';
-import { fetchConcurrency, fetchLimitsOf, fetchPolicyOf } from '../../../../worker/consumer/fetch-policy.ts';
+import {
+  fetchConcurrency,
+  fetchLimitsOf,
+  fetchPolicyOf,
+  rowsToHold,
+} from '../../../../worker/consumer/fetch-policy.ts';
 
 const limits = { targetRows: 128, maxBytes: 1000, maxBundles: 64 };
 
@@ -23,6 +28,24 @@ describe('how many bundles a worker fetches', () => {
 
   it('is never below one', () => {
     expect(fetchConcurrency({ bundles: 0, rows: 0, bytes: 0 }, 0, { ...limits, targetRows: 0, maxBytes: 0 })).toBe(1);
+  });
+});
+
+describe('how many rows a worker holds where they run in order', () => {
+  it('is what any model gets before anything has run, and where runs are short', () => {
+    expect(rowsToHold({ runMs: undefined, runRows: 0 }, 1, 128)).toBe(128);
+    expect(rowsToHold({ runMs: 3, runRows: 16 }, 1, 128)).toBe(128);
+  });
+
+  it('is four runs of each slot where runs are long', () => {
+    expect(rowsToHold({ runMs: 50, runRows: 1 }, 1, 128)).toBe(4);
+    expect(rowsToHold({ runMs: 450, runRows: 8 }, 2, 128)).toBe(64);
+    expect(rowsToHold({ runMs: 450, runRows: 32 }, 1, 128)).toBe(128);
+  });
+
+  it('is what is answered in a tenth of a second between them', () => {
+    expect(rowsToHold({ runMs: 10, runRows: 1 }, 1, 128)).toBe(10);
+    expect(rowsToHold({ runMs: 10, runRows: 1.5 }, 3, 128)).toBe(45);
   });
 });
 

@@ -101,9 +101,9 @@ export class CApiInstance implements ModelInstance {
 
   /** Others get their turn before what follows it. */
   #runHere(run: ActiveRun, short: ShortRuns): void {
-    const status = this.#frame.runHere(this.#settings.pointer);
-    short.note(run.bytes, performance.now() - run.startedMs, true);
     run.here = true;
+    const status = this.#frame.runHere(this.#settings.pointer);
+    if (status === null) short.note(run.bytes, performance.now() - run.startedMs, true);
     setImmediate(this.#done, null, status);
   }
 
@@ -111,7 +111,9 @@ export class CApiInstance implements ModelInstance {
   #finish(error: Error | null, status: Status): void {
     const { ort } = this.#session.api;
     const run = this.#active;
-    if (run && !run.here) this.#session.short?.note(run.bytes, performance.now() - run.startedMs, false);
+    if (run && !run.here && status === null) {
+      this.#session.short?.note(run.bytes, performance.now() - run.startedMs, false);
+    }
     try {
       const failure = status === null ? undefined : takeFailure(ort, status);
       if (run?.stopRequested) assertOk(ort, ort.RunOptionsUnsetTerminate(this.#settings.pointer));

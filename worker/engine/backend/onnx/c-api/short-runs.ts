@@ -2,6 +2,8 @@
 const SHORT_MS = 0.25;
 /** The same where nothing else is in hand, which then only the next to come can wait for. */
 const SHORT_ALONE_MS = 2;
+/** After a run that took so long on the event loop, those of its size go to threads for good. In ms. */
+const LONG_MS = 20;
 /** What one long run has shown is forgotten by so much with each run. */
 const FORGET = 0.95;
 
@@ -31,10 +33,10 @@ export class ShortRuns {
     return (seen.hereMs ?? seen.threadMs) <= (alone ? SHORT_ALONE_MS : SHORT_MS);
   }
 
-  /** @param here it was done on the event loop */
+  /** A run went well. @param here it was done on the event loop */
   note(bytes: number, ms: number, here: boolean): void {
     const seen = (this.#seen[sizeClass(bytes)] ??= { threadMs: Infinity, hereMs: undefined });
-    if (here) seen.hereMs = Math.max(ms, (seen.hereMs ?? 0) * FORGET);
+    if (here) seen.hereMs = ms > LONG_MS ? Infinity : Math.max(ms, (seen.hereMs ?? 0) * FORGET);
     else {
       seen.threadMs = Math.min(ms, seen.threadMs);
       if (seen.hereMs !== undefined) seen.hereMs *= FORGET;

@@ -38,6 +38,14 @@ describe('ShortRuns', () => {
     expect(count).toBeLessThan(30);
   });
 
+  it('never does those of a size again of which one took far too long', () => {
+    const runs = new ShortRuns();
+    runs.note(4096, 0.1, false);
+    runs.note(4096, 100, true);
+    for (let run = 0; run < 1000; run += 1) runs.note(4096, 0.1, false);
+    expect(verdicts(runs, 4096)).toEqual([false, false]);
+  });
+
   it('holds for no bytes, and for very many', () => {
     const runs = new ShortRuns();
     for (const bytes of [0, 2 ** 40]) {

@@ -1,0 +1,26 @@
+/** How much the latest run counts among those before it. */
+const LATEST = 0.2;
+
+/** How long runs of a model take lately, and how many rows they have. */
+export class RunPace {
+  #ms: number | undefined;
+  #rows = 0;
+  #lastRows = 0;
+
+  /** A run took so long, in ms, and had so many rows. */
+  note(ms: number, rows: number): void {
+    this.#ms = this.#ms === undefined ? ms : this.#ms * (1 - LATEST) + ms * LATEST;
+    this.#rows = this.#rows === 0 ? rows : this.#rows * (1 - LATEST) + rows * LATEST;
+    this.#lastRows = rows;
+  }
+
+  /** Moving average of what a run takes, in ms; undefined before the first. */
+  get runMs(): number | undefined {
+    return this.#ms;
+  }
+
+  /** Rows of a run: the moving average or, where they become more, those of the last. 0 before the first. */
+  get runRows(): number {
+    return Math.max(this.#rows, this.#lastRows);
+  }
+}
