@@ -86,7 +86,10 @@ describe.skipIf(SKIP_GPU)('GPUs, on a pretend CUDA runtime', () => {
 
     it('puts a model without a wish on the GPU, and one that wants the CPU on the CPU', async () => {
       const few = 'max_batch_size: 4 parameters { key: "batch_sizes" value { string_value: "powers" } }';
-      const states = await serve({ auto: [identity('FP32'), few], cpu: [identity('FP32'), 'instance_group { kind: KIND_CPU }'] });
+      const states = await serve({
+        auto: [identity('FP32'), few],
+        cpu: [identity('FP32'), 'instance_group { kind: KIND_CPU }'],
+      });
       expect(await config('auto')).toMatchObject({ instance_group: [{ kind: 'KIND_GPU', count: 1, gpus: [0] }] });
       expect(states['auto']).toMatchObject({ state: 'READY', reason: 'KIND_AUTO took gpu:0' });
       expect(states['cpu']).not.toHaveProperty('reason');
