@@ -3,6 +3,7 @@ import type { GpuFolder } from '../worker/engine/backend/onnx/gpu/gpu-folder.ts'
 import type { Settings } from './flags/catalogue.ts';
 import { launchedEnvironment } from './launch.ts';
 import { loggerOf } from './logger.ts';
+import { onEndSignal } from './shutdown.ts';
 import { type Member, WorkerGroup } from './worker-group.ts';
 
 const MAX_PORT = 65_535;
@@ -22,7 +23,7 @@ export async function gpuWorkers(
   if (!folder) throw new InferError('UNAVAILABLE', '--gpus: no GPU support is installed: millrace gpu install');
   const members = membersOf(gpus, args, settings, launchedEnvironment(folder));
   const group = new WorkerGroup(members, loggerOf(settings));
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => group.stop(signal));
+  onEndSignal((signal) => group.stop(signal));
   return group.run();
 }
 

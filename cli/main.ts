@@ -77,6 +77,7 @@ async function runCommand(command: CommandName, args: readonly string[]): Promis
     await producer(settings);
   } else if (command === 'worker') {
     const settings = parseFlags(command, args, environment);
+    leaveOnSignalWhileStarting(); // before nvidia-smi is asked, which may take its time
     const gpus = await chosenGpus(settings.gpus);
     if (gpus) {
       const { gpuWorkers } = await import('./gpu-workers.ts');
@@ -85,7 +86,6 @@ async function runCommand(command: CommandName, args: readonly string[]): Promis
     }
     leaveWithGroup();
     relaunchWithEnvironment(findGpuFolder(settings.gpuDir));
-    leaveOnSignalWhileStarting();
     const { worker } = await import('./commands/worker.ts');
     await worker(settings);
   } else {

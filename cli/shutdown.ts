@@ -43,10 +43,7 @@ export function closeOnSignal(
     signalled = true;
     if (!closing) leaveFor({ signal });
   };
-  process.off('SIGTERM', leaveAtOnce);
-  process.off('SIGINT', leaveAtOnce);
-  process.on('SIGTERM', onSignal);
-  process.on('SIGINT', onSignal);
+  onEndSignal(onSignal);
   return (reason, code) => {
     if (!closing) leaveFor({ reason }, code);
   };
@@ -60,6 +57,14 @@ export function leaveOnSignalWhileStarting(): void {
   if (process.pid !== 1) return;
   process.on('SIGTERM', leaveAtOnce);
   process.on('SIGINT', leaveAtOnce);
+}
+
+/** From now on these signals are for `listener`, and no longer end the process at once. */
+export function onEndSignal(listener: (signal: NodeJS.Signals) => void): void {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.off(signal, leaveAtOnce);
+    process.on(signal, listener);
+  }
 }
 
 /** A worker of a group leaves, as on SIGTERM, when the process that keeps the group is gone. */

@@ -1,8 +1,9 @@
 import koffi from 'koffi';
 
 /**
- * koffi runs native code on stacks of its own, 128 KiB for asynchronous calls by default. A model with nested graphs
- * needs more, and an overflow ends the process. The memory is taken as it is touched, so the size costs addresses only.
+ * koffi runs native code on stacks of its own, by default of 128 KiB for asynchronous calls and 2 MiB for others. A model
+ * with nested graphs needs more, and an overflow ends the process. The memory is taken as it is touched, so the size costs
+ * addresses only.
  */
 export const STACK_BYTES = 8 * 1024 * 1024;
 
@@ -20,6 +21,7 @@ const RESIDENT_ASYNC_POOLS = 32;
 export function applyKoffiSettings(): void {
   if (koffi.config().async_stack_size === STACK_BYTES) return;
   koffi.config({
+    sync_stack_size: STACK_BYTES,
     async_stack_size: STACK_BYTES,
     max_async_calls: MAX_ASYNC_CALLS,
     resident_async_pools: RESIDENT_ASYNC_POOLS,
