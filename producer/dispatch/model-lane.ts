@@ -1,4 +1,5 @@
 import { InferError } from '../../shared/errors.ts';
+import type { Timings } from '../../shared/infer/response.ts';
 import { RunPace } from '../../shared/infer/run-pace.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
@@ -47,9 +48,9 @@ export class ModelLane {
     }
   }
 
-  /** A run of the model has answered; it took so long, in ms, and had so many rows. */
-  noteRun(ms: number, rows: number): void {
-    this.#pace.note(ms, rows);
+  /** How long the model takes says how large bundles are to be. */
+  noteAnswer(timings: Timings): void {
+    this.#pace.note(timings);
   }
 
   /** Looks again, after the line to Redis has come back or the waiting requests were failed. */

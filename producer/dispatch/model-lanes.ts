@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { InferError } from '../../shared/errors.ts';
+import type { InferResponse } from '../../shared/infer/response.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
@@ -41,9 +42,8 @@ export class ModelLanes {
     this.#laneOf(request).push(request, maxBatchSize);
   }
 
-  /** A run of the model took so long, in ms, and had so many rows. */
-  noteRun(model: string, ms: number, rows: number): void {
-    this.#lanes.get(queueName(model))?.lane.noteRun(ms, rows);
+  noteAnswer({ model, timings }: InferResponse): void {
+    this.#lanes.get(queueName(model))?.lane.noteAnswer(timings);
   }
 
   /** The line to Redis has come back, or what waits was failed. */

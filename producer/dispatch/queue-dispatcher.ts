@@ -184,7 +184,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       keys,
       logger,
       onReply: (reply) => {
-        if ('response' in reply) this.#noteRun(reply.response);
+        if ('response' in reply) this.#lanes.noteAnswer(reply.response);
         const answer = 'error' in reply ? this.#stranded.refused(reply) : reply;
         if (!answer) return;
         this.#sequences.over(answer.sequence, 'response' in answer);
@@ -345,13 +345,6 @@ class RedisQueueDispatcher implements QueueDispatcher {
     const { link, feed, clock = systemClock } = this.#parts;
     this.#pending.fail(request.sequence, explainDeadline(request, error, link, feed.catalog, clock.now()));
     if (wasSent) this.#cancels.add(request.sequence, link.toRedis(request.call.deadlineMs));
-  }
-
-  /** Of the requests that ran together one carries the run. */
-  #noteRun({ model, timings }: InferResponse): void {
-    const { executions, computeInputUs, computeInferUs, computeOutputUs, batchSize } = timings;
-    if (executions === 0) return;
-    this.#lanes.noteRun(model, (computeInputUs + computeInferUs + computeOutputUs) / 1000, batchSize);
   }
 
   #gauge(model: string, version: string): Gauge {

@@ -1,3 +1,5 @@
+import type { Timings } from './response.ts';
+
 /** How much the latest run counts among those before it. */
 const LATEST = 0.2;
 
@@ -7,8 +9,10 @@ export class RunPace {
   #rows = 0;
   #lastRows = 0;
 
-  /** A run took so long, in ms, and had so many rows. */
-  note(ms: number, rows: number): void {
+  /** A request was answered. Of those that ran together one carries the run. */
+  note({ executions, computeInputUs, computeInferUs, computeOutputUs, batchSize: rows }: Timings): void {
+    if (executions === 0) return;
+    const ms = (computeInputUs + computeInferUs + computeOutputUs) / 1000;
     this.#ms = this.#ms === undefined ? ms : this.#ms * (1 - LATEST) + ms * LATEST;
     this.#rows = this.#rows === 0 ? rows : this.#rows * (1 - LATEST) + rows * LATEST;
     this.#lastRows = rows;

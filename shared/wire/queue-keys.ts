@@ -43,26 +43,23 @@ const MAX_KEYS = 8;
  * where `about` says which one of its kind it is and where it lies. The first key signs, all of them check.
  */
 export class QueueKeys {
-  #first: QueueKey;
-  #secrets: ReadonlyMap<string, Buffer> = new Map();
+  #keys: readonly [QueueKey, ...QueueKey[]];
   readonly #acceptsUnsigned: boolean;
   readonly #refused = new Map<SignedThing, number>(SIGNED_THINGS.map((thing) => [thing, 0]));
 
   /** @param acceptsUnsigned what bears no signature counts too; a wrong one never does */
   constructor(keys: readonly [QueueKey, ...QueueKey[]], acceptsUnsigned = false) {
-    this.#first = keys[0];
+    this.#keys = keys;
     this.#acceptsUnsigned = acceptsUnsigned;
-    this.replace(keys);
   }
 
   /** From now on these sign and check, and no others. */
   replace(keys: readonly [QueueKey, ...QueueKey[]]): void {
-    this.#first = keys[0];
-    this.#secrets = new Map(keys.map(({ id, secret }) => [id, secret]));
+    this.#keys = keys;
   }
 
   sign(thing: SignedThing, about: string, data: string | Uint8Array): Signature {
-    const { id, secret } = this.#first;
+    const [{ id, secret }] = this.#keys;
     return { key: id, mac: macOf(secret, thing, about, data).toString('hex') };
   }
 
@@ -75,7 +72,7 @@ export class QueueKeys {
       if (this.#acceptsUnsigned) return false;
       throw this.refuse(thing, `the ${thing} is not signed, and this pool takes signed ones only`);
     }
-    const secret = typeof key === 'string' ? this.#secrets.get(key) : undefined;
+    const secret = this.#keys.find(({ id }) => id === key)?.secret;
     if (!secret) throw this.refuse(thing, `the ${thing} is signed with a key that is not known here`);
     const isWhole = typeof mac === 'string' && MAC.test(mac);
     if (!isWhole || !timingSafeEqual(macOf(secret, thing, about, data), Buffer.from(mac, 'hex'))) {

@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
 import type { ModelStats } from '../../shared/infer/model-stats.ts';
 import type { InferFn, ModelCatalog, ModelControl } from '../../shared/infer/ports.ts';
-import { sequenceIdleMs } from '../../shared/model/sequence-routing.ts';
 import type { ModelConfig } from '../../shared/proto/generated/model_config_pb.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
@@ -11,7 +10,7 @@ import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
 import { keepCopies } from '../../shared/runtime/redis-copies.ts';
 import { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { within } from '../../shared/runtime/within.ts';
-import { QUEUE_PREFIX, queueName, VERSION_QUEUES_KEY } from '../../shared/wire/names.ts';
+import { QUEUE_PREFIX, VERSION_QUEUES_KEY } from '../../shared/wire/names.ts';
 import type { QueueKeys } from '../../shared/wire/queue-keys.ts';
 import { Announcer } from './announcer.ts';
 import { CancelWatch } from './cancel-watch.ts';
@@ -24,6 +23,7 @@ import { ModelConsumer } from './model-consumer.ts';
 import { OwnQueues } from './own-queues.ts';
 import { PoolControl } from './pool-control.ts';
 import { type ModelActivity, Pulse, type PulseOptions } from './pulse.ts';
+import { type QueueOf, queuesToTake } from './queues-to-take.ts';
 import { ReplySender } from './reply-sender.ts';
 
 export interface ConsumerOptions extends Pick<PulseOptions, 'gpus'> {
@@ -120,13 +120,6 @@ interface Taken {
   readonly consumer: ModelConsumer;
   readonly config: ModelConfig;
   /** The queue is this worker's alone. */
-  readonly own: boolean;
-}
-
-interface QueueOf {
-  readonly model: string;
-  /** '' for all. */
-  readonly version: string;
   readonly own: boolean;
 }
 
@@ -276,22 +269,9 @@ class PoolConsumer implements Consumer {
     }
   }
 
-  /**
-   * One consumer for each model with a ready version, one for each ready version whose queue is in use, and one for what is
-   * sent to this worker alone: requests of the sequences that it holds.
-   */
   #followModels(): void {
     if (this.#closing) return;
-    const ready = new Map<string, QueueOf>();
-    for (const { name: model, version = '', state } of this.#parts.engine.catalog.list()) {
-      if (state !== 'READY') continue;
-      ready.set(queueName(model), { model, version: '', own: false });
-      const ofVersion = queueName(model, version);
-      if (this.#versionQueues.has(ofVersion)) ready.set(ofVersion, { model, version, own: false });
-      if (this.#takesSequences(model, version)) {
-        ready.set(queueName(model, '', this.workerId), { model, version: '', own: true });
-      }
-    }
+    const ready = queuesToTake(this.#parts.engine.catalog, this.workerId, this.#versionQueues);
     for (const queue of this.#consumers.keys()) if (!ready.has(queue)) this.#drop(queue);
     for (const [queue, of] of ready) {
       const { config } = this.#parts.engine.catalog.resolve(of.model, of.version);
@@ -315,18 +295,6 @@ class PoolConsumer implements Consumer {
       models.set(consumer.model, { rows: known.rows + rows, lastJobMs: last === -Infinity ? undefined : last });
     }
     return models;
-  }
-
-  #takesSequences(model: string, version: string): boolean {
-    const { catalog } = this.#parts.engine;
-    const find = (name: string, of: string): ModelConfig | undefined => {
-      try {
-        return catalog.resolve(name, of).config;
-      } catch {
-        return undefined; // not ready, which its ensemble says itself
-      }
-    };
-    return sequenceIdleMs(catalog.resolve(model, version).config, find) !== undefined;
   }
 
   #ownQueueNames(): string[] {

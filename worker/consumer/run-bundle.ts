@@ -2,7 +2,6 @@ import type { Redis } from 'ioredis';
 import { InferError } from '../../shared/errors.ts';
 import { Call } from '../../shared/infer/call.ts';
 import type { InferFn } from '../../shared/infer/ports.ts';
-import type { Timings } from '../../shared/infer/response.ts';
 import type { RunPace } from '../../shared/infer/run-pace.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { sequenceLost, sequencePartOf } from '../../shared/infer/sequence.ts';
@@ -24,7 +23,7 @@ export interface BundleContext {
   readonly draining: () => boolean;
   /** The requests are for this worker alone: none goes back, and each is answered, waited for or not. */
   readonly own: boolean;
-  /** Told of each run that answers. */
+  /** Told of each answer. */
   readonly pace: RunPace;
   /** Where jobs are signed. */
   readonly keys?: QueueKeys | undefined;
@@ -160,7 +159,7 @@ async function runItem(
     const response = await infer(request, call);
     reply = { sequence, response };
     outcome.succeeded += 1;
-    noteRun(pace, response.timings);
+    pace.note(response.timings);
   } catch (error) {
     const givenBack = call.error === GIVEN_BACK && !call.started;
     if (givenBack && own) {
@@ -180,12 +179,6 @@ async function runItem(
     held.delete(holding);
   }
   if (reply) await replies.send(producer, reply);
-}
-
-/** Of the requests that ran together one carries the run. */
-function noteRun(pace: RunPace, timings: Timings): void {
-  const { executions, computeInputUs, computeInferUs, computeOutputUs, batchSize } = timings;
-  if (executions > 0) pace.note((computeInputUs + computeInferUs + computeOutputUs) / 1000, batchSize);
 }
 
 /** What a request of a sequence is told when the worker that holds the sequence leaves. */

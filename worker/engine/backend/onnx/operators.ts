@@ -12,8 +12,8 @@ const DELIMITED = 2;
 /** What is read at once: nodes are small and lie side by side. */
 const WINDOW_BYTES = 256 * 1024;
 
-/** The name under which the functions of a model file are counted: what they do is written elsewhere. */
-export const LOCAL_FUNCTION = '(function)';
+/** The name under which the functions of a model file are counted, which is that of no operator. */
+const LOCAL_FUNCTION = '(function)';
 
 /**
  * How often each operator occurs in a model file, without reading its weights; undefined for a file that cannot be read so.

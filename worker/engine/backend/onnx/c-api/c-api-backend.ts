@@ -35,6 +35,7 @@ export function createCApiBackend(globalThreads?: GlobalThreads, folder?: GpuFol
 }
 
 async function loadModel(api: Api, options: LoadOptions, background: boolean): Promise<LoadedModel> {
+  const byShape = worksByShape(options.path);
   let session: Pointer;
   try {
     session = await openSession(api, options, background);
@@ -44,7 +45,7 @@ async function loadModel(api: Api, options: LoadOptions, background: boolean): P
   try {
     const { arenaShrinkage } = options;
     const graph = readGraph(api, session);
-    const short = (await worksByShape(options.path)) ? new ShortRuns() : undefined;
+    const short = (await byShape) ? new ShortRuns() : undefined;
     const bound = bindGraph(graph);
     const shared = { api, pointer: session, graph: bound, arenaShrinkage, shapesDiffer: false, background, short };
     return loadedModel(shared, graph);

@@ -70,31 +70,12 @@ export class RunFrame {
 
   /** Runs on a thread of libuv's pool. The status passes to the callback, which must read and release it. */
   start(runOptions: Pointer, done: (error: Error | null, status: Status) => void): void {
-    this.#api.ort.Run.async(
-      this.#session,
-      runOptions,
-      this.#inputNames,
-      this.#inputs.all,
-      this.#inputCount,
-      this.#outputNames,
-      this.#asked.length,
-      this.#outputs.all,
-      done,
-    );
+    this.#api.ort.Run.async(...this.#arguments(runOptions), done);
   }
 
   /** Runs at once, and returns when it is over. The caller must read and release the status. */
   runHere(runOptions: Pointer): Status {
-    return this.#api.ort.Run(
-      this.#session,
-      runOptions,
-      this.#inputNames,
-      this.#inputs.all,
-      this.#inputCount,
-      this.#outputNames,
-      this.#asked.length,
-      this.#outputs.all,
-    );
+    return this.#api.ort.Run(...this.#arguments(runOptions));
   }
 
   /** Runs on a thread that gives way to all others. */
@@ -110,6 +91,19 @@ export class RunFrame {
       koffi.address(this.#outputs.all),
     ];
     this.#api.background.start(this.#api.native.Run, values, (error, status) => done(error, status ?? null));
+  }
+
+  #arguments(runOptions: Pointer): Parameters<Api['ort']['Run']> {
+    return [
+      this.#session,
+      runOptions,
+      this.#inputNames,
+      this.#inputs.all,
+      this.#inputCount,
+      this.#outputNames,
+      this.#asked.length,
+      this.#outputs.all,
+    ];
   }
 
   /** The outputs, in the order asked for. @throws OrtCallError */
