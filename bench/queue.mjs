@@ -4,7 +4,8 @@
 // saturated   64 callers with 64 bytes: Millrace beside Redis streams by hand and beside BullMQ's add + waitUntilFinished
 // slow        50 requests a second: what the queue adds to a run in the same process
 // tensors     8 callers with 150 KB: beside SET, GET and UNLINK of the same bytes there and back
-// workers     a model that keeps a processor busy (minilm, 16 tokens): two workers beside one
+// workers     a model that keeps a processor busy (minilm, 16 tokens): two workers beside one, and beside that two processes
+//             that only run it, one thread each, as two cores may be less than twice one
 // waiting     the time of an add beside 1,000,000 waiting jobs
 // Needs Linux and redis-server. Writes bench/results/dispatcher.json.
 import { spawn } from 'node:child_process';
@@ -70,7 +71,32 @@ async function workers() {
   const load = { callers: 64, bytes: 64, model: HEAVY_MODEL };
   const one = await byTurns({ millrace: 1 }, load);
   const two = await byTurns({ millrace: 2 }, load);
-  return { one: one.millrace, two: two.millrace, twoOfOne: ratio(two.millrace.perSecond, one.millrace.perSecond) };
+  const bare = { one: [], two: [] };
+  for (let repeat = 0; repeat < REPEATS; repeat++) {
+    bare.one.push(await bareRuns(1));
+    bare.two.push(await bareRuns(2));
+  }
+  const runs = { one: round(median(bare.one)), two: round(median(bare.two)) };
+  return {
+    one: one.millrace,
+    two: two.millrace,
+    twoOfOne: ratio(two.millrace.perSecond, one.millrace.perSecond),
+    bare: { ...runs, twoOfOne: ratio(runs.two, runs.one) },
+  };
+}
+
+/** Runs a second of so many processes at once that do nothing else. */
+async function bareRuns(count) {
+  const program = join(root, 'bench', 'queue', 'bare-runs.mjs');
+  const args = [program, join(models, HEAVY_MODEL, '1', 'model.onnx'), String(SECONDS)];
+  const children = Array.from({ length: count }, () =>
+    spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] }),
+  );
+  const lines = children.map((child) => createInterface({ input: child.stdout })[Symbol.asyncIterator]());
+  await Promise.all(lines.map((each) => each.next()));
+  for (const child of children) child.stdin.write('\n');
+  const rates = await Promise.all(lines.map(async (each) => Number((await each.next()).value)));
+  return rates.reduce((sum, rate) => sum + rate, 0);
 }
 
 async function waiting() {

@@ -4,17 +4,12 @@ import { createQueueDispatcher } from '../../dist/producer/dispatch/queue-dispat
 import { Call } from '../../dist/shared/infer/call.js';
 import { Queue, QueueEvents } from 'bullmq';
 import { Redis } from 'ioredis';
+import { TOKENS } from './tokens.mjs';
 
 export const MODEL = 'identity';
 export const STREAM = 'bench:requests';
 export const GROUP = 'workers';
 export const BULL_QUEUE = 'bench-requests';
-
-/** A short sentence for the model that is not MODEL. */
-const TOKENS = ['input_ids', 'attention_mask', 'token_type_ids'].map((name) => {
-  const data = Buffer.from(new BigInt64Array(16).fill(name === 'token_type_ids' ? 0n : 1n).buffer);
-  return { name, datatype: 'INT64', shape: [1, 16], data };
-});
 
 const silent = { debug() {}, info() {}, warn() {}, error: console.error };
 const TIMEOUT_MS = 60_000;

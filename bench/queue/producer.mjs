@@ -8,15 +8,18 @@ setFlagsFromString('--heap-growing-percent=300'); // as every process of Millrac
 
 const [name, redisUrl, text] = process.argv.slice(2);
 const { callers = 64, bytes = 64, seconds = 3, rate = 0, warmUpSeconds = 8, model } = JSON.parse(text);
-const lane = await lanes[name](redisUrl, model);
 const tensor = Buffer.alloc(bytes, 1);
 
+// V8 compiles for seconds, in which a slow load sends too little, and a service runs for days. So the warm-up sends short
+// requests, many at once and then one at a time, whatever is measured.
 process.stdout.write('warm\n');
-await drive(warmUpSeconds, 0); // under full load: V8 compiles for seconds, and a service runs for days
+await warmUp();
+const lane = await lanes[name](redisUrl, model);
+await drive(lane, { forSeconds: 1 });
 process.stdout.write('begin\n');
 const cpu = process.cpuUsage();
 const startedMs = performance.now();
-const latencies = await drive(seconds, rate);
+const latencies = await drive(lane, { forSeconds: seconds, atRate: rate });
 const elapsedMs = performance.now() - startedMs;
 const { user, system } = process.cpuUsage(cpu);
 latencies.sort((a, b) => a - b);
@@ -32,21 +35,30 @@ process.stdout.write(`${JSON.stringify(figures)}\n`);
 await lane.close();
 process.exit(0);
 
-async function drive(forSeconds, atRate) {
+async function warmUp() {
+  const warm = await lanes[name](redisUrl);
+  const echo = { forSeconds: warmUpSeconds, bytesBack: bytes };
+  await drive(warm, echo);
+  if (rate > 0 || model) await drive(warm, { ...echo, atOnce: 1 });
+  await warm.close();
+}
+
+async function drive(lane, { forSeconds, atOnce = callers, atRate = 0, bytesBack = model ? undefined : bytes }) {
   const endMs = performance.now() + forSeconds * 1000;
   const times = [];
   const once = async () => {
     const sentMs = performance.now();
     const answer = await lane.send(tensor);
-    if (!model && answer.byteLength !== bytes)
-      throw new Error(`an answer of ${answer.byteLength} bytes, ${bytes} expected`);
+    if (answer.byteLength !== (bytesBack ?? answer.byteLength)) {
+      throw new Error(`an answer of ${answer.byteLength} bytes, ${bytesBack} expected`);
+    }
     times.push(performance.now() - sentMs);
   };
   if (atRate === 0) {
     const loop = async () => {
       while (performance.now() < endMs) await once();
     };
-    await Promise.all(Array.from({ length: callers }, loop));
+    await Promise.all(Array.from({ length: atOnce }, loop));
   } else {
     const open = [];
     for (let nextMs = performance.now(); nextMs < endMs; nextMs += 1000 / atRate) {
