@@ -47,6 +47,20 @@ export function rowsPerBundle(
   return runMs <= SHORT_RUN_MS ? Math.max(oneBatch, maxRequests) : Math.min(oneBatch, Math.ceil(2 * runRows));
 }
 
+/** What waits in the pool for as long may wait this part of it for company, but no longer than MAX_WINDOW_MS. */
+const WINDOW_PART = 1 / 16;
+const MAX_WINDOW_MS = 25;
+
+/**
+ * How long a request may wait for company. Where the workers are behind, a request that leaves a little later is answered
+ * no later, and a job that carries two costs the pool half: the processor's time goes to the model instead.
+ * @param windowMs what a request may always wait
+ * @param waitMs how long requests lately took beyond their run
+ */
+export function windowFor(windowMs: number, waitMs: number): number {
+  return Math.max(windowMs, Math.min(MAX_WINDOW_MS, waitMs * WINDOW_PART));
+}
+
 export function decideFlush(line: LineState, nowMs: number, limits: BundleLimits): LineDecision {
   if (line.requests === 0) return { kind: 'rest' };
   if (line.requests >= limits.maxRequests || line.rows >= limits.maxRows || line.bytes >= limits.maxBytes) {

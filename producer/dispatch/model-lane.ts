@@ -3,11 +3,11 @@ import type { Timings } from '../../shared/infer/response.ts';
 import { RunPace } from '../../shared/infer/run-pace.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
-import { type BundleLimits, bundleSize, decideFlush, rowsPerBundle } from './coalesce-policy.ts';
+import { type BundleLimits, bundleSize, decideFlush, rowsPerBundle, windowFor } from './coalesce-policy.ts';
 import type { PendingRequest } from './pending-requests.ts';
 
 export interface LaneOptions {
-  readonly link: RedisLink;
+  readonly link: Pick<RedisLink, 'state'>;
   readonly clock: Clock;
   readonly limits: Omit<BundleLimits, 'maxRows'>;
   /** Brings a bundle to Redis. Rejects with an InferError. */
@@ -15,6 +15,9 @@ export interface LaneOptions {
   /** A bundle did not get there. */
   readonly onRefused: (requests: readonly PendingRequest[], error: InferError) => void;
 }
+
+/** How much the latest answer counts among those before it. */
+const LATEST = 0.2;
 
 /** What waits for one model to become a bundle. Acts on what coalesce-policy.ts decides. */
 export class ModelLane {
@@ -24,6 +27,8 @@ export class ModelLane {
   #bytes = 0;
   #limits: BundleLimits;
   readonly #pace = new RunPace();
+  /** Moving average of what requests took beyond their run, in ms. */
+  #meanWaitMs = 0;
   #lastFlushMs = -Infinity;
   #addsInFlight = 0;
   #decisionDue = false;
@@ -48,9 +53,18 @@ export class ModelLane {
     }
   }
 
-  /** How long the model takes says how large bundles are to be. */
-  noteAnswer(timings: Timings): void {
+  /**
+   * How long the model takes says how large bundles are to be, and how long requests wait for it how long they may wait
+   * for company. One answer that came soon ends a longer window: the workers are not behind any more.
+   * @param tookMs from the arrival of the request to its answer
+   */
+  noteAnswer(timings: Timings, tookMs: number): void {
     this.#pace.note(timings);
+    const { computeInputUs, computeInferUs, computeOutputUs } = timings;
+    const waitMs = Math.max(0, tookMs - (computeInputUs + computeInferUs + computeOutputUs) / 1000);
+    this.#meanWaitMs = this.#meanWaitMs * (1 - LATEST) + waitMs * LATEST;
+    const windowMs = windowFor(this.#options.limits.windowMs, Math.min(this.#meanWaitMs, waitMs));
+    if (windowMs !== this.#limits.windowMs) this.#limits = { ...this.#limits, windowMs };
   }
 
   /** Looks again, after the line to Redis has come back or the waiting requests were failed. */

@@ -42,8 +42,9 @@ export class ModelLanes {
     this.#laneOf(request).push(request, maxBatchSize);
   }
 
-  noteAnswer({ model, timings }: InferResponse): void {
-    this.#lanes.get(queueName(model))?.lane.noteAnswer(timings);
+  noteAnswer({ queueVersion, worker, call: { arrivalMs } }: PendingRequest, { model, timings }: InferResponse): void {
+    const lane = this.#lanes.get(queueName(model, queueVersion, worker))?.lane;
+    lane?.noteAnswer(timings, this.#options.clock.now() - arrivalMs);
   }
 
   /** The line to Redis has come back, or what waits was failed. */

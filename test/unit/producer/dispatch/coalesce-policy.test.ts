@@ -5,6 +5,7 @@ import {
   decideFlush,
   type LineState,
   rowsPerBundle,
+  windowFor,
 } from '../../../../producer/dispatch/coalesce-policy.ts';
 
 const limits: BundleLimits = { maxRequests: 32, maxRows: 8, maxBytes: 1000, windowMs: 2, maxAddsInFlight: 4 };
@@ -74,5 +75,21 @@ describe('rowsPerBundle', () => {
   it('is two runs where they are long and smaller than they may be', () => {
     expect(rowsPerBundle(32, 32, { runMs: 14, runRows: 1 })).toBe(2);
     expect(rowsPerBundle(32, 32, { runMs: 14, runRows: 2.2 })).toBe(5);
+  });
+});
+
+describe('windowFor', () => {
+  it('is what a request may always wait while the workers keep up', () => {
+    expect(windowFor(2, 0)).toBe(2);
+    expect(windowFor(2, 32)).toBe(2);
+  });
+
+  it('is a small part of what requests wait for the model anyway, up to a bound', () => {
+    expect(windowFor(2, 160)).toBe(10);
+    expect(windowFor(2, 60_000)).toBe(25);
+  });
+
+  it('is never shorter than what was asked for', () => {
+    expect(windowFor(50, 60_000)).toBe(50);
   });
 });
