@@ -19,7 +19,7 @@ import { installIfStale, root } from '../scripts/install.mjs';
 installIfStale();
 const { buildIfStale } = await import('../scripts/build.mjs');
 buildIfStale();
-const { startServer } = await import('./wire/children.mjs');
+const { runProgram, startServer } = await import('./wire/children.mjs');
 const { cpuMs } = await import('./wire/process-figures.mjs');
 const { HEAVY_MODEL, writeQueueModels } = await import('./queue/models.mjs');
 const { measureWaiting } = await import('./queue/waiting.mjs');
@@ -89,14 +89,9 @@ async function workers() {
 async function bareRuns(count) {
   const program = join(root, 'bench', 'queue', 'bare-runs.mjs');
   const args = [program, join(models, HEAVY_MODEL, '1', 'model.onnx'), String(SECONDS)];
-  const children = Array.from({ length: count }, () =>
-    spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] }),
-  );
-  const lines = children.map((child) => createInterface({ input: child.stdout })[Symbol.asyncIterator]());
-  await Promise.all(lines.map((each) => each.next()));
-  for (const child of children) child.stdin.write('\n');
-  const rates = await Promise.all(lines.map(async (each) => Number((await each.next()).value)));
-  return rates.reduce((sum, rate) => sum + rate, 0);
+  const run = () => runProgram(process.execPath, args, (SECONDS + 60) * 1000);
+  const rates = await Promise.all(Array.from({ length: count }, run));
+  return rates.reduce((sum, rate) => sum + Number(rate), 0);
 }
 
 async function waiting() {

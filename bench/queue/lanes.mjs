@@ -1,5 +1,5 @@
-// The ways to get a request to a worker and its answer back that are compared: each gives `send(tensor)`, which resolves
-// with the answer, and `close`.
+// The ways to get a request to a worker and its answer back that are compared: each gives `send(tensor, model)`, which
+// resolves with the answer, and `close`. Only that of Millrace knows another model than MODEL.
 import { createQueueDispatcher } from '../../dist/producer/dispatch/queue-dispatcher.js';
 import { Call } from '../../dist/shared/infer/call.js';
 import { Queue, QueueEvents } from 'bullmq';
@@ -17,12 +17,13 @@ const TIMEOUT_MS = 60_000;
 export const lanes = { millrace, stream, bullmq, setGet };
 
 /** The dispatcher of the producer, without HTTP. */
-async function millrace(redisUrl, model = MODEL) {
+async function millrace(redisUrl, models) {
   const dispatcher = await createQueueDispatcher({ redisUrl, logger: silent });
-  while (!dispatcher.catalog.list().some(({ name, state }) => name === model && state === 'READY')) await sleep(50);
+  const isReady = (model) => dispatcher.catalog.list().some(({ name, state }) => name === model && state === 'READY');
+  while (!models.every(isReady)) await sleep(50);
   let count = 0;
   return {
-    async send(tensor) {
+    async send(tensor, model) {
       const nowMs = performance.now();
       const call = new Call(`b${(count += 1)}`, nowMs, nowMs + TIMEOUT_MS);
       const inputs = model === MODEL ? [fp32(tensor)] : TOKENS;

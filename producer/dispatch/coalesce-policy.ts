@@ -47,13 +47,13 @@ export function rowsPerBundle(
   return runMs <= SHORT_RUN_MS ? Math.max(oneBatch, maxRequests) : Math.min(oneBatch, Math.ceil(2 * runRows));
 }
 
-/** What waits in the pool for as long may wait this part of it for company, but no longer than MAX_WINDOW_MS. */
+/** The part of what requests wait in the pool that they may wait for company before it, and the most of it, in ms. */
 const WINDOW_PART = 1 / 16;
 const MAX_WINDOW_MS = 25;
 
 /**
  * How long a request may wait for company. Where the workers are behind, a request that leaves a little later is answered
- * no later, and a job that carries two costs the pool half: the processor's time goes to the model instead.
+ * no later, and a job costs the same whether it carries one or several: the processor's time goes to the model instead.
  * @param windowMs what a request may always wait
  * @param waitMs how long requests lately took beyond their run
  */

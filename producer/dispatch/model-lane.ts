@@ -1,6 +1,6 @@
 import { InferError } from '../../shared/errors.ts';
 import type { Timings } from '../../shared/infer/response.ts';
-import { RunPace } from '../../shared/infer/run-pace.ts';
+import { LATEST, runMsOf, RunPace } from '../../shared/infer/run-pace.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
 import { type BundleLimits, bundleSize, decideFlush, rowsPerBundle, windowFor } from './coalesce-policy.ts';
@@ -15,9 +15,6 @@ export interface LaneOptions {
   /** A bundle did not get there. */
   readonly onRefused: (requests: readonly PendingRequest[], error: InferError) => void;
 }
-
-/** How much the latest answer counts among those before it. */
-const LATEST = 0.2;
 
 /** What waits for one model to become a bundle. Acts on what coalesce-policy.ts decides. */
 export class ModelLane {
@@ -60,8 +57,7 @@ export class ModelLane {
    */
   noteAnswer(timings: Timings, tookMs: number): void {
     this.#pace.note(timings);
-    const { computeInputUs, computeInferUs, computeOutputUs } = timings;
-    const waitMs = Math.max(0, tookMs - (computeInputUs + computeInferUs + computeOutputUs) / 1000);
+    const waitMs = Math.max(0, tookMs - runMsOf(timings));
     this.#meanWaitMs = this.#meanWaitMs * (1 - LATEST) + waitMs * LATEST;
     const windowMs = windowFor(this.#options.limits.windowMs, Math.min(this.#meanWaitMs, waitMs));
     if (windowMs !== this.#limits.windowMs) this.#limits = { ...this.#limits, windowMs };

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { InferError } from '../../shared/errors.ts';
-import type { InferResponse } from '../../shared/infer/response.ts';
+import type { Timings } from '../../shared/infer/response.ts';
 import type { Clock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
 import type { RedisLink } from '../../shared/runtime/redis-link.ts';
@@ -42,9 +42,10 @@ export class ModelLanes {
     this.#laneOf(request).push(request, maxBatchSize);
   }
 
-  noteAnswer({ queueVersion, worker, call: { arrivalMs } }: PendingRequest, { model, timings }: InferResponse): void {
+  /** The lane that a request left by learns from its answer. */
+  noteAnswer({ request: { model }, queueVersion, worker, call }: PendingRequest, timings: Timings): void {
     const lane = this.#lanes.get(queueName(model, queueVersion, worker))?.lane;
-    lane?.noteAnswer(timings, this.#options.clock.now() - arrivalMs);
+    lane?.noteAnswer(timings, this.#options.clock.now() - call.arrivalMs);
   }
 
   /** The line to Redis has come back, or what waits was failed. */

@@ -184,8 +184,8 @@ class RedisQueueDispatcher implements QueueDispatcher {
       keys,
       logger,
       onReply: (reply) => {
-        const request = 'response' in reply ? this.#pending.get(reply.sequence) : undefined;
-        if (request && 'response' in reply) this.#lanes.noteAnswer(request, reply.response);
+        const request = this.#pending.get(reply.sequence);
+        if (request && 'response' in reply) this.#lanes.noteAnswer(request, reply.response.timings);
         const answer = 'error' in reply ? this.#stranded.refused(reply) : reply;
         if (!answer) return;
         this.#sequences.over(answer.sequence, 'response' in answer);

@@ -74,6 +74,27 @@ describe('a request that waits in the queue', () => {
     expect(engine.seen.map((request) => Buffer.from(request.inputs[0]!.data).toString())).toEqual(['alive']);
   });
 
+  it('shares a job with others once requests have waited long for the model, and has one alone before', async () => {
+    const { engine } = await pool.worker([{ name: 'echo' }]);
+    const producer = await pool.producer({ bundleWindowMs: 0 });
+    const sendTen = async (): Promise<number> => {
+      const before = await producer.queues()[0]!.getCompletedCount();
+      const answers = [];
+      engine.holding = true;
+      for (let i = 0; i < 10; i++) {
+        answers.push(producer.infer(requestOf('echo', Buffer.of(i)), callOf()));
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      engine.release();
+      await Promise.all(answers);
+      await until('the jobs are over', async () => (await producer.queues()[0]!.getActiveCount()) === 0);
+      return (await producer.queues()[0]!.getCompletedCount()) - before;
+    };
+    expect(await sendTen()).toBe(10);
+    expect(await sendTen()).toBeLessThan(10);
+  });
+
   it('does not wait for a long one before it where the model has several instances', async () => {
     const { engine } = await pool.worker([{ name: 'echo', instances: 2 }]);
     const producer = await pool.producer();

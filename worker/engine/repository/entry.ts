@@ -1,5 +1,6 @@
+import { InferError } from '../../../shared/errors.ts';
 import type { ModelLifecycle } from '../model-lifecycle.ts';
-import type { Fingerprint } from './fingerprint.ts';
+import { type Fingerprint, sameFingerprint } from './fingerprint.ts';
 import type { LoadedSource } from './plan-load.ts';
 import { RetryDelay } from './retry-delay.ts';
 import type { ModelFolder } from './scan-repositories.ts';
@@ -75,6 +76,19 @@ export function createEntry(name: string, lifecycle: ModelLifecycle): Entry {
 /** The models that an ensemble needs: of what serves, or else of what is to serve. */
 export function membersOf({ lifecycle, members, namedMembers }: Entry): readonly string[] {
   return lifecycle.serves ? members : namedMembers;
+}
+
+/** Where its files are. @throws InferError NOT_FOUND or UNAVAILABLE when they are nowhere, or in two places. */
+export function pathOf({ name, folder }: Entry): string {
+  if (!folder) throw new InferError('NOT_FOUND', `model "${name}": no model repository has a folder of that name`);
+  if (folder.conflict !== '') throw new InferError('UNAVAILABLE', folder.conflict);
+  return folder.path;
+}
+
+/** Whether what serves came from the folder as it is now. */
+export function servesAlready({ lifecycle, loaded, overridden }: Entry, fingerprint: Fingerprint | undefined): boolean {
+  if (!lifecycle.serves || overridden || fingerprint === undefined) return false;
+  return sameFingerprint(loaded?.fingerprint, fingerprint);
 }
 
 /** Whether an ensemble that serves, is being loaded or was asked for by name has the model as a step. */

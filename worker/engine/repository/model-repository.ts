@@ -7,9 +7,9 @@ import { shownText } from '../../../shared/tensor/text.ts';
 import { ModelLifecycle } from '../model-lifecycle.ts';
 import type { MemberSource, ServedModel } from '../served-model.ts';
 import { EnsembleUpkeep } from './ensemble-upkeep.ts';
-import { createEntry, type Entry, isNeeded, membersOf } from './entry.ts';
+import { createEntry, type Entry, isNeeded, membersOf, pathOf, servesAlready } from './entry.ts';
 import { assertNoCycle } from './ensemble-cycles.ts';
-import { type Fingerprint, fingerprintModel, sameFingerprint } from './fingerprint.ts';
+import { fingerprintModel, sameFingerprint } from './fingerprint.ts';
 import type { LoadContext } from './load-version.ts';
 import { bytesOf, ModelMemory } from './model-memory.ts';
 import { assertInside, assertNoLibraries, parseConfigOverride, writeTemporaryFolder } from './model-override.ts';
@@ -266,10 +266,10 @@ export class ModelRepository implements ModelControl, MemberSource {
     try {
       const temporary = files && (await writeTemporaryFolder(name, files));
       if (temporary) dispose = temporary.remove;
-      const path = temporary?.path ?? this.#pathOf(entry);
+      const path = temporary?.path ?? pathOf(entry);
       const fingerprint = temporary ? undefined : await fingerprintModel(path);
       entry.attempted = fingerprint;
-      if (!options.config && this.#servesAlready(entry, fingerprint)) {
+      if (!options.config && servesAlready(entry, fingerprint)) {
         lifecycle.forgetFailure(); // the folder is again what serves
         return;
       }
@@ -314,18 +314,6 @@ export class ModelRepository implements ModelControl, MemberSource {
       ...(config !== undefined && { config: parseConfigOverride(name, config) }),
       ...(configName !== undefined && { configName }),
     };
-  }
-
-  #pathOf({ name, folder }: Entry): string {
-    if (!folder) throw new InferError('NOT_FOUND', `model "${name}": no model repository has a folder of that name`);
-    if (folder.conflict !== '') throw new InferError('UNAVAILABLE', folder.conflict);
-    return folder.path;
-  }
-
-  #servesAlready({ lifecycle, loaded, overridden }: Entry, fingerprint: Fingerprint | undefined): boolean {
-    return (
-      lifecycle.serves && !overridden && fingerprint !== undefined && sameFingerprint(loaded?.fingerprint, fingerprint)
-    );
   }
 
   /** Before an ensemble, the models that it is made of. @throws InferError when one of them cannot be loaded */
