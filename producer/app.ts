@@ -1,7 +1,7 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { registerBulkRoutes } from './facade/bulk/routes.ts';
 import type { Facade, FacadeContext } from './facade/facade-context.ts';
-import { isInfer, maxBytesOf, registerTritonHttpRoutes } from './facade/triton-http/routes.ts';
+import { isInfer, maxBytesOf, registerTritonHttpRoutes, takesPieces } from './facade/triton-http/routes.ts';
 import { requireKeys } from './http/api-keys.ts';
 import { sendError } from './http/error-reply.ts';
 import { answerBrokenRequest, createHttpServer, type HttpServer } from './http/http-server.ts';
@@ -64,7 +64,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   wakeModels(app, services);
   acceptAnyBody(app, admission, (request) => request.routeOptions.bodyLimit);
   app.register((scope, _options, done) => {
-    acceptAnyBody(scope, admission, (request) => maxBytesOf(request, settings), isInfer);
+    acceptAnyBody(scope, admission, (request) => maxBytesOf(request, settings), isInfer, takesPieces);
     registerTritonHttpRoutes(scope, context, settings);
     done();
   });

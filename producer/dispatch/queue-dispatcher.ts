@@ -9,6 +9,7 @@ import type { InferResponse } from '../../shared/infer/response.ts';
 import { sequencePartOf } from '../../shared/infer/sequence.ts';
 import { type Clock, systemClock } from '../../shared/runtime/clock.ts';
 import type { Logger } from '../../shared/runtime/logger.ts';
+import { totalBytesOf } from '../../shared/tensor/tensor.ts';
 import type { TrafficStore } from '../../shared/traffic/traffic-store.ts';
 import { closeRedis, connectRedis, createRedis } from '../../shared/runtime/redis.ts';
 import { assertUsableRedis } from '../../shared/runtime/redis-checks.ts';
@@ -233,8 +234,7 @@ class RedisQueueDispatcher implements QueueDispatcher {
       // What throws in here rejects the promise.
       this.#assertOpen(call);
       const model = this.catalog.resolve(request.model, request.version);
-      let bytes = 0;
-      for (const input of request.inputs) bytes += input.data.byteLength;
+      const bytes = totalBytesOf(request.inputs);
       this.#assertRoom(bytes);
       const rows = rowsOf(model.maxBatchSize > 0, request.inputs);
       const idleMs = this.catalog.sequenceIdleMs(model);

@@ -11,19 +11,21 @@ import { readBody, type BodyDone } from './read-body.ts';
  * the bytes as a Buffer and parse by themselves.
  * @param inflates says for a request with a Content-Encoding whether its body may be compressed; when not, the route gets
  * it as it came
+ * @param inPieces says for a request whether its route takes a large body as Pieces
  */
 export function acceptAnyBody(
   app: FastifyInstance,
   admission: Admission,
   maxBytesOf: (request: FastifyRequest) => number,
   inflates: (request: FastifyRequest) => boolean = () => false,
+  inPieces: (request: FastifyRequest) => boolean = () => false,
 ): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', (request, payload, done) => {
     // Nobody is going to look at the body of a request to a path that does not exist.
     if (request.is404) done(null);
     else if (request.headers['content-encoding'] === undefined || !inflates(request)) {
-      readBody(payload, maxBytesOf(request), admission, done);
+      readBody(payload, maxBytesOf(request), admission, done, inPieces(request));
     } else readEncodedBody(request, maxBytesOf(request), admission, done);
   });
 }

@@ -1,10 +1,14 @@
 import { InferError } from '../../shared/errors.ts';
+import { Pieces } from '../../shared/tensor/pieces.ts';
 import type { Admission } from '../service/admission.ts';
 import { alignedBuffer } from './aligned-buffer.ts';
 
 /** Chunks smaller than this on average are joined as they come: a million one-byte buffers would cost 100 MB. */
 const SMALL_CHUNK_BYTES = 4096;
 const JOIN_EVERY = 1024;
+
+/** A smaller body is joined: that costs less than to look after its pieces. */
+const PIECED_BYTES = 64 * 1024;
 
 /**
  * Memory for a whole body is taken once this part of it is there, so that a client that announces much and sends little
@@ -20,6 +24,8 @@ export interface BodyLimits {
   readonly tooLarge: (maxBytes: number) => Error;
   /** How long the body will be, when that is known; it cannot become longer. */
   readonly expectedBytes?: number;
+  /** The chunks stay where they are; see `pieces`. */
+  readonly inPieces?: boolean;
 }
 
 /**
@@ -67,12 +73,20 @@ export class BodyBuffer {
     return this.#copyInto(alignedBuffer(this.#byteLength));
   }
 
+  /** The whole body: its chunks as they came, or one buffer where they are few or small. */
+  pieces(): Buffer | Pieces {
+    const parts = [...this.#joined, ...this.#recent];
+    return this.#byteLength < parts.length * SMALL_CHUNK_BYTES || this.#byteLength < PIECED_BYTES
+      ? this.join()
+      : new Pieces(parts, this.#byteLength);
+  }
+
   #keep(chunk: Buffer): void {
-    const { expectedBytes = Infinity } = this.#limits;
+    const { expectedBytes = Infinity, inPieces = false } = this.#limits;
     this.#recent.push(chunk);
     this.#recentBytes += chunk.length;
     const total = this.#byteLength + chunk.length;
-    if (total < expectedBytes && total >= expectedBytes * TRUSTED_PART) {
+    if (!inPieces && total < expectedBytes && total >= expectedBytes * TRUSTED_PART) {
       this.#whole = this.#copyInto(alignedBuffer(expectedBytes));
       this.#joined = [];
       this.#recent = [];

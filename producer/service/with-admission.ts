@@ -1,6 +1,7 @@
 import { type ErrorCode, InferError } from '../../shared/errors.ts';
 import type { InferFn } from '../../shared/infer/ports.ts';
 import type { InferRequest } from '../../shared/infer/request.ts';
+import { totalBytesOf } from '../../shared/tensor/tensor.ts';
 import type { Admission } from './admission.ts';
 import type { Pace } from './pace.ts';
 
@@ -45,9 +46,7 @@ const TURNED_AWAY: readonly ErrorCode[] = [
 ];
 
 export function inputBytes(request: InferRequest): number {
-  let byteLength = 0;
-  for (const { data } of request.inputs) byteLength += data.byteLength;
-  return byteLength;
+  return totalBytesOf(request.inputs);
 }
 
 function withRetry(error: InferError, model: string, pace: Pace): InferError {

@@ -1,7 +1,7 @@
 import { InferError } from '../errors.ts';
 import { assertBytesLayout } from './bytes.ts';
 import { byteSizeOf, type Datatype } from './datatype.ts';
-import type { Tensor } from './tensor.ts';
+import { byteLengthOf, type Tensor } from './tensor.ts';
 import { shownShape, shownValue } from './text.ts';
 
 /** More dimensions than any model has; a bound for hostile shapes. */
@@ -65,7 +65,7 @@ export function assertByteLength(
  */
 export function assertTensorData(where: string, tensor: Tensor): void {
   const count = checkedElementCount(where, tensor.shape);
-  if (tensor.pixels) assertByteLength(where, 'UINT8', tensor.shape, count, tensor.data.byteLength);
+  if (tensor.pixels) assertByteLength(where, 'UINT8', tensor.shape, count, byteLengthOf(tensor));
   else if (tensor.datatype === 'BYTES') assertBytesLayout(where, tensor.data, count);
-  else assertByteLength(where, tensor.datatype, tensor.shape, count, tensor.data.byteLength);
+  else assertByteLength(where, tensor.datatype, tensor.shape, count, byteLengthOf(tensor));
 }

@@ -1,7 +1,5 @@
-import type { Tensor } from './tensor.ts';
-
 /** Smaller memory is left to the garbage collector. */
-const LARGE_BYTES = 64 * 1024;
+export const LARGE_BYTES = 64 * 1024;
 
 /** What a buffer of one owner may have beside its data: room for alignment, the head of a frame. */
 const SLACK_BYTES = 16;
@@ -19,10 +17,4 @@ export function freeMemory({ buffer, byteLength }: Uint8Array): void {
   } catch {
     // Memory that came from native code may refuse to be moved; then the garbage collector frees it.
   }
-}
-
-/** Whether any of the tensors has memory that is worth to be freed. */
-export function anyLarge(tensors: readonly Tensor[]): boolean {
-  for (const { data } of tensors) if (data.byteLength >= LARGE_BYTES) return true;
-  return false;
 }

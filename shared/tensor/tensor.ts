@@ -1,4 +1,5 @@
 import type { Datatype } from './datatype.ts';
+import { Pieces } from './pieces.ts';
 
 /**
  * How 8-bit pixels stand for a normalised float tensor while they travel: `data` holds UINT8 pixels, rows x height x
@@ -23,8 +24,41 @@ export interface Tensor {
   readonly datatype: Datatype;
   readonly shape: readonly number[];
   readonly data: Uint8Array;
+  /** The same bytes as they came, where that is in several pieces: `data` joins them when it is first looked at. */
+  readonly pieces?: Pieces;
   /** Set only on tensors made by preprocessing: `data` is UINT8 pixels although `datatype` is FP32. */
   readonly pixels?: PixelEncoding;
+}
+
+/** A tensor of memory, or of bytes that came in several pieces. */
+export function createTensor(
+  name: string,
+  datatype: Datatype,
+  shape: readonly number[],
+  bytes: Uint8Array | Pieces,
+): Tensor {
+  if (!(bytes instanceof Pieces)) return { name, datatype, shape, data: bytes };
+  return {
+    name,
+    datatype,
+    shape,
+    pieces: bytes,
+    get data() {
+      return bytes.join();
+    },
+  };
+}
+
+/** The bytes of a tensor's data, which are not looked at. */
+export function byteLengthOf(tensor: Tensor): number {
+  return tensor.pieces ? tensor.pieces.length : tensor.data.byteLength;
+}
+
+/** The bytes of all of them. */
+export function totalBytesOf(tensors: readonly Tensor[]): number {
+  let bytes = 0;
+  for (const tensor of tensors) bytes += byteLengthOf(tensor);
+  return bytes;
 }
 
 /** Number of elements of a shape; 1 for a scalar. The caller has checked that the dimensions are non-negative. */

@@ -1,6 +1,6 @@
 import { InferError } from '../errors.ts';
 import { byteSizeOf, type Datatype, isDatatype } from '../tensor/datatype.ts';
-import type { PixelEncoding, Tensor } from '../tensor/tensor.ts';
+import { byteLengthOf, type PixelEncoding, type Tensor } from '../tensor/tensor.ts';
 import { isCount, isRecord } from './record.ts';
 
 /** What is said about a tensor while its bytes travel elsewhere. */
@@ -17,8 +17,8 @@ const MAX_RANK = 64;
 const MAX_CHANNELS = 64;
 
 export function encodeTensorHeader(tensor: Tensor): TensorHeader {
-  const { name, datatype, shape, data, pixels } = tensor;
-  return { name, datatype, shape, byteLength: data.byteLength, ...(pixels && { pixels }) };
+  const { name, datatype, shape, pixels } = tensor;
+  return { name, datatype, shape, byteLength: byteLengthOf(tensor), ...(pixels && { pixels }) };
 }
 
 /**

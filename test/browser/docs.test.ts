@@ -47,5 +47,7 @@ describe('the API page in a browser', () => {
     const { page } = await openPage(browser, `${server.url}/docs`, { viewport: { width: 360, height: 740 } });
     await page.getByRole('heading', { name: 'Model digits_mlp' }).waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+    const text = page.locator('.opblock-tag small', { hasText: 'image-classification' }).first();
+    expect((await text.boundingBox())?.width).toBeGreaterThan(250);
   });
 });

@@ -131,12 +131,12 @@ describe('a pool that grows and shrinks', () => {
     const at = (path: string) => fetch(second.metricsUrl.replace('/metrics', path));
     expect((await at('/v2/health/live')).status).toBe(200);
     expect((await at('/v2/health/ready')).status).toBe(200);
-    const running = slow(20);
+    const running = slow(60); // longer than it takes until a worker's state is shown
     await until('it runs', async () => (await view()).workers[0]?.requests_in_hand === 1);
     second.kill('SIGTERM');
     await until('it is not ready', async () => (await at('/v2/health/ready')).status === 400);
     expect((await at('/v2/health/live')).status).toBe(200);
-    expect(await running).toEqual([20]);
+    expect(await running).toEqual([60]);
     expect(await second.exited).toBe(0);
   });
 });

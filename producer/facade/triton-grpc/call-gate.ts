@@ -62,8 +62,8 @@ export class CallGate {
     this.#arriving = undefined;
     if (!arriving) throw new InferError('INTERNAL', 'a call came past the gate');
     const { limits, categoryOf } = this.#options;
-    replaceDecoder(base, limits.maxMessageBytes);
     const category = categoryOf(path);
+    replaceDecoder(base, limits.maxMessageBytes, category === 'inference');
     const compression = this.#compressionFor(category, arriving.headers, responseSerialize);
     const call = new GuardedCall(base, { ...arriving, takesMany: requestStream }, limits, compression);
     const refusal = this.#refusalOf(category, arriving.headers);
@@ -137,9 +137,9 @@ export class CallGate {
 }
 
 /** It is private to grpc-js; a version that keeps it elsewhere goes on with its own. */
-function replaceDecoder(base: unknown, maxMessageBytes: number): void {
+function replaceDecoder(base: unknown, maxMessageBytes: number, inPieces: boolean): void {
   const call = base as { decoder?: unknown };
-  if (call.decoder !== undefined) call.decoder = new FrameDecoder(maxMessageBytes);
+  if (call.decoder !== undefined) call.decoder = new FrameDecoder(maxMessageBytes, inPieces);
 }
 
 function takeHeader(headers: IncomingHttpHeaders, name: string): string | undefined {

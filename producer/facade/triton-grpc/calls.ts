@@ -1,6 +1,7 @@
 import type { DescMethod, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf';
 import type { handleBidiStreamingCall, handleUnaryCall, Metadata } from '@grpc/grpc-js';
 import type { Call } from '../../../shared/infer/call.ts';
+import type { Pieces } from '../../../shared/tensor/pieces.ts';
 
 /** What a unary handler may know beside its message. */
 export interface CallContext {
@@ -36,17 +37,17 @@ export interface WireMessage {
 
 /**
  * A unary method that reads and writes its messages by itself. Requests arrive as the bytes of one message, already
- * inflated, in memory of their own: views on them stay valid.
+ * inflated, in memory of their own: views on them stay valid. Large ones may be in pieces.
  */
 export interface RawUnaryCall<Answer> {
-  readonly handle: handleUnaryCall<Buffer, Answer>;
+  readonly handle: handleUnaryCall<Buffer | Pieces, Answer>;
   /** Called once for each answer, in the same turn as the callback. */
   readonly serialize: (answer: Answer) => WireMessage;
 }
 
 /** The same for a method whose both sides are streams. The call is a Duplex of Buffer in and Answer out. */
 export interface RawStreamCall<Answer> {
-  readonly handle: handleBidiStreamingCall<Buffer, Answer>;
+  readonly handle: handleBidiStreamingCall<Buffer | Pieces, Answer>;
   readonly serialize: (answer: Answer) => WireMessage;
 }
 

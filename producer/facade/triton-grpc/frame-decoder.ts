@@ -1,3 +1,4 @@
+import { Pieces } from '../../../shared/tensor/pieces.ts';
 import { alignedBuffer } from '../../http/aligned-buffer.ts';
 
 /** A flag, and the length of the message in four bytes. */
@@ -9,14 +10,31 @@ const HEAD_BYTES = 5;
  */
 const TRUSTED_PART = 1 / 8;
 
+/** A smaller message is joined: that costs less than to look after its pieces. */
+const PIECED_BYTES = 64 * 1024;
+
+/** Pieces smaller than this on average are joined as well: each costs memory of its own. */
+const SMALL_PIECE_BYTES = 4096;
+const MANY_PIECES = 16;
+
+/** The messages that were left in pieces, by the memory of the frames that stand for them. */
+const LEFT_IN_PIECES = new WeakMap<ArrayBufferLike, Pieces>();
+
+/** What a message that grpc-js hands on stands for: itself, or the pieces of a large one. */
+export function messageOf(handedOn: Buffer): Buffer | Pieces {
+  return LEFT_IN_PIECES.get(handedOn.buffer) ?? handedOn;
+}
+
 /**
  * Takes the messages of a call out of the bytes that come, in the place of grpc-js' own decoder. That one keeps all pieces
  * of a message and joins them at the end, which holds twice its bytes, lets pieces grow old for the garbage collector, and
  * leaves tensors where they cannot be run. Here a piece is copied to its place at once, and the end of a message is
- * aligned, which is where its last raw tensor ends.
+ * aligned, which is where its last raw tensor ends. Where tensors are taken from pieces, a large message is left in them:
+ * grpc-js gets a frame without content, which `messageOf` knows.
  */
 export class FrameDecoder {
   readonly #maxMessageBytes: number;
+  readonly #inPieces: boolean;
   readonly #head = Buffer.allocUnsafe(HEAD_BYTES);
   #headBytes = 0;
   /** Of the message with its head; set once the head is complete. */
@@ -25,8 +43,10 @@ export class FrameDecoder {
   #pieces: Buffer[] = [];
   #frame: Buffer | undefined;
 
-  constructor(maxMessageBytes: number) {
+  /** @param inPieces large messages may be left in pieces */
+  constructor(maxMessageBytes: number, inPieces = false) {
     this.#maxMessageBytes = maxMessageBytes;
+    this.#inPieces = inPieces;
   }
 
   /** The messages that `data` completes, each with its head in front. @throws Error with the client's text */
@@ -55,11 +75,18 @@ export class FrameDecoder {
 
   #readMessage(data: Buffer, offset: number): number {
     const piece = data.subarray(offset, offset + this.#frameBytes - this.#received);
-    if (!this.#frame && this.#received + piece.length >= this.#frameBytes * TRUSTED_PART) this.#openFrame();
+    if (!this.#frame && this.#isToBeJoined(piece)) this.#openFrame();
     if (this.#frame) piece.copy(this.#frame, this.#received);
     else this.#pieces.push(piece);
     this.#received += piece.length;
     return piece.length;
+  }
+
+  #isToBeJoined(piece: Buffer): boolean {
+    const received = this.#received + piece.length;
+    if (received < this.#frameBytes * TRUSTED_PART) return false;
+    if (!this.#inPieces || this.#frameBytes < PIECED_BYTES) return true;
+    return this.#pieces.length >= MANY_PIECES && received < this.#pieces.length * SMALL_PIECE_BYTES;
   }
 
   #openFrame(): void {
@@ -71,12 +98,21 @@ export class FrameDecoder {
   }
 
   #take(): Buffer {
-    if (!this.#frame) this.#openFrame(); // an empty message
-    const frame = this.#frame ?? Buffer.from(this.#head);
+    if (this.#frameBytes === HEAD_BYTES) this.#openFrame();
+    const frame = this.#frame ?? this.#frameInPieces();
+    this.#pieces = [];
     this.#frame = undefined;
     this.#headBytes = 0;
     this.#frameBytes = 0;
     this.#received = 0;
+    return frame;
+  }
+
+  /** The head alone, in memory of its own. */
+  #frameInPieces(): Buffer {
+    const frame = Buffer.allocUnsafeSlow(HEAD_BYTES);
+    this.#head.copy(frame);
+    LEFT_IN_PIECES.set(frame.buffer, new Pieces(this.#pieces, this.#frameBytes - HEAD_BYTES));
     return frame;
   }
 }

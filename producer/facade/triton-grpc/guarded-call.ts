@@ -2,9 +2,11 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { constants } from 'node:http2';
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js';
 import { InferError } from '../../../shared/errors.ts';
+import { joinedOf, type Pieces } from '../../../shared/tensor/pieces.ts';
 import type { Admission } from '../../service/admission.ts';
 import type { WireMessage } from './calls.ts';
 import { compressMessage, type ZlibLevel } from './compress-message.ts';
+import { messageOf } from './frame-decoder.ts';
 import { inflateMessage, type Inflation } from './inflate-message.ts';
 import { grpcStatusOf, headerText, trailersOf } from './status.ts';
 
@@ -207,11 +209,11 @@ export class GuardedCall implements ServerInterceptingCallInterface {
   #onMessage(message: Buffer, listener: Listener): void {
     const isCompressed = new Uint8Array(message.buffer, message.byteOffset - FRAME_HEAD_BYTES, 1)[0] === 1;
     if (!isCompressed) {
-      this.#handOver(message, listener);
+      this.#handOver(messageOf(message), listener);
       return;
     }
     const { maxMessageBytes: maxBytes, admission } = this.#limits;
-    this.#inflation = inflateMessage(message, this.#arrival.encoding, { maxBytes, admission });
+    this.#inflation = inflateMessage(joinedOf(messageOf(message)), this.#arrival.encoding, { maxBytes, admission });
     this.#inflation.message.then(
       (inflated) => this.#handOver(inflated, listener),
       (error: unknown) => this.refuse(InferError.from(error)),
@@ -222,11 +224,11 @@ export class GuardedCall implements ServerInterceptingCallInterface {
    * The message of a stream is counted from here on by whoever makes a request of it. That of another call waits in
    * grpc-js for the client to end its side, and until then it stays counted and the client's time goes on.
    */
-  #handOver(message: Buffer, listener: Listener): void {
+  #handOver(message: Buffer | Pieces, listener: Listener): void {
     if (this.#arrival.takesMany) this.#release(this.#arrival.stream.readableLength);
     else if (this.#inflation) {
-      this.#limits.admission.hold(message.byteLength);
-      this.#receivedBytes += message.byteLength;
+      this.#limits.admission.hold(message.length);
+      this.#receivedBytes += message.length;
     }
     this.#inflation = undefined;
     if (!this.#noMoreRequests) listener.onReceiveMessage(message);

@@ -1,5 +1,6 @@
 import { type sendUnaryData, type ServerUnaryCall } from '@grpc/grpc-js';
 import type { Call } from '../../../shared/infer/call.ts';
+import type { Pieces } from '../../../shared/tensor/pieces.ts';
 import type { Services } from '../../service/services.ts';
 import type { InferCalls, WireMessage } from './calls.ts';
 import type { InferAnswer } from './infer-answer.ts';
@@ -26,7 +27,7 @@ export function createInferCalls(services: Services, settings: InferCallSettings
 
 /** A client that waits for the answer to its only message. */
 class UnaryInfer implements InferWaiter {
-  readonly #client: ServerUnaryCall<Buffer, WireMessage>;
+  readonly #client: ServerUnaryCall<Buffer | Pieces, WireMessage>;
   readonly #done: sendUnaryData<WireMessage>;
   readonly #openCall: OpenCall;
   readonly #services: Services;
@@ -34,7 +35,7 @@ class UnaryInfer implements InferWaiter {
   #settled = false;
 
   constructor(
-    client: ServerUnaryCall<Buffer, WireMessage>,
+    client: ServerUnaryCall<Buffer | Pieces, WireMessage>,
     done: sendUnaryData<WireMessage>,
     openCall: OpenCall,
     services: Services,

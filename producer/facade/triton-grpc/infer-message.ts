@@ -1,9 +1,10 @@
 import type { Call } from '../../../shared/infer/call.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
-import { freeMemory } from '../../../shared/tensor/free-memory.ts';
+import type { Pieces } from '../../../shared/tensor/pieces.ts';
 import type { Admission } from '../../service/admission.ts';
 import type { Services } from '../../service/services.ts';
 import { assertMayWake } from '../../service/tenants/assert-may-wake.ts';
+import { freeRequest } from '../triton/free-request.ts';
 import { decodeId, withRequestId } from '../triton/request-id.ts';
 import { checkedVersion, decodeInferRequest, type DecodedRequest, encodeInferResponse } from './codec.ts';
 import type { AnswerForm, InferAnswer } from './infer-answer.ts';
@@ -32,7 +33,7 @@ export interface InferWaiter {
  * service's and the answer.
  */
 export function inferMessage(
-  bytes: Uint8Array,
+  bytes: Uint8Array | Pieces,
   form: AnswerForm,
   waiter: InferWaiter,
   services: Services,
@@ -59,7 +60,7 @@ export function inferMessage(
 
 function runMessage(
   message: RequestMessage,
-  bytes: Uint8Array,
+  bytes: Uint8Array | Pieces,
   form: AnswerForm,
   waiter: InferWaiter,
   services: Services,
@@ -88,7 +89,7 @@ function runMessage(
       // A stream keeps its answers until their turn comes; this one has been written into its frame.
       if (form === 'stream' || !response.free) return;
       response.free();
-      freeMemory(bytes);
+      freeRequest(decoded.request.inputs, bytes);
     },
     (error: unknown) => {
       admission.release(restBytes);

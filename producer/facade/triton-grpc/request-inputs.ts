@@ -1,7 +1,8 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { checkedElementCount } from '../../../shared/tensor/byte-length.ts';
-import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import type { Pieces } from '../../../shared/tensor/pieces.ts';
+import { createTensor, type Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import type { SharedMemory } from '../../service/shared-memory.ts';
 import { asDatatype } from '../triton/as-datatype.ts';
@@ -36,7 +37,7 @@ export function decodeInputs(
     const datatype = asDatatype(where, name, input.datatype, model);
     const count = checkedElementCount(where, input.shape);
     const region = regionOf(where, input.parameters);
-    let data: Uint8Array;
+    let data: Uint8Array | Pieces;
     if (region !== undefined) {
       if (input.contents !== undefined) throw invalid(`${where}: both contents and shared_memory_region are given`);
       data = readRegionTensor(sharedMemory, where, region, datatype, input.shape, count, regionBytes);
@@ -52,7 +53,7 @@ export function decodeInputs(
       data = rawContents[rawTaken] ?? missingContents(where, count, rawContents.length);
       rawTaken++;
     }
-    tensors.push({ name, datatype, shape: input.shape, data });
+    tensors.push(createTensor(name, datatype, input.shape, data));
   }
   if (rawTaken < rawContents.length) {
     throw invalid(

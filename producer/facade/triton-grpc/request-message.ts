@@ -1,6 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { InferError } from '../../../shared/errors.ts';
+import { joinedOf, Pieces } from '../../../shared/tensor/pieces.ts';
 import { type InferParameter, InferParameterSchema } from '../../../shared/proto/generated/grpc_service_pb.ts';
 
 /** Bounds for what a small message can blow up to: an empty entry takes two bytes on the wire and a hundred in memory. */
@@ -11,9 +12,17 @@ const MAX_DIMENSIONS = 256;
 
 export type ParameterChoice = InferParameter['parameterChoice'];
 export type WireParameters = ReadonlyMap<string, ParameterChoice>;
-type ParameterMap = Map<string, ParameterChoice>;
 
 const NO_WIRE_PARAMETERS: WireParameters = new Map();
+
+/** The number of the field `raw_input_contents`, the last one. */
+const RAW_CONTENTS = 7;
+
+/** A tag and a length. */
+const MAX_HEAD_BYTES = 10;
+
+/** To find a field in pieces takes longer the more pieces there are. */
+const MAX_PIECED_FIELDS = 64;
 
 /** A ModelInferRequest as it came: nothing checked but its form. All bytes are views of the message. */
 export interface RequestMessage {
@@ -23,7 +32,7 @@ export interface RequestMessage {
   readonly parameters: WireParameters;
   readonly inputs: readonly InputMessage[];
   readonly outputs: readonly OutputMessage[];
-  readonly rawContents: readonly Uint8Array[];
+  readonly rawContents: readonly (Uint8Array | Pieces)[];
 }
 
 export interface InputMessage {
@@ -46,9 +55,9 @@ export interface OutputMessage {
  * message at the size limit would take several times the memory of the machine.
  * @throws InferError INVALID_ARGUMENT for bytes that are no such message, and for too many entries of a kind.
  */
-export function parseRequestMessage(bytes: Uint8Array): RequestMessage {
+export function parseRequestMessage(bytes: Uint8Array | Pieces): RequestMessage {
   try {
-    return readRequest(new BinaryReader(bytes));
+    return bytes instanceof Pieces ? readPieces(bytes) : readRequest(new BinaryReader(bytes));
   } catch (error) {
     if (error instanceof InferError) throw error;
     const problem = error instanceof Error ? error.message : 'unreadable';
@@ -57,33 +66,72 @@ export function parseRequestMessage(bytes: Uint8Array): RequestMessage {
 }
 
 function readRequest(reader: BinaryReader): RequestMessage {
-  let modelName = '';
-  let modelVersion = '';
-  let id = '';
-  let parameters: ParameterMap | undefined;
-  const inputs: InputMessage[] = [];
-  const outputs: OutputMessage[] = [];
-  const rawContents: Uint8Array[] = [];
+  const draft = emptyDraft();
   while (reader.pos < reader.len) {
     const [field, wireType] = reader.tag();
-    if (wireType !== WireType.LengthDelimited || field > 7) {
-      reader.skip(wireType, field);
-    } else if (field === 1) modelName = reader.string(true);
-    else if (field === 2) modelVersion = reader.string(true);
-    else if (field === 3) id = reader.string(true);
-    else if (field === 4) parameters = readParameter(reader, parameters);
-    else if (field === 5) addEntry('inputs', inputs, readInput(reader));
-    else if (field === 6) addEntry('outputs', outputs, readOutput(reader));
-    else addEntry('raw_input_contents', rawContents, reader.bytes());
+    if (wireType !== WireType.LengthDelimited || field > RAW_CONTENTS) reader.skip(wireType, field);
+    else if (field === RAW_CONTENTS) addEntry('raw_input_contents', draft.rawContents, reader.bytes());
+    else readField(field, reader, draft);
   }
-  return { modelName, modelVersion, id, parameters: parameters ?? NO_WIRE_PARAMETERS, inputs, outputs, rawContents };
+  return draft;
+}
+
+/** The same from pieces: raw contents stay in them, every other field is joined where it spans two. */
+function readPieces(pieces: Pieces): RequestMessage {
+  const draft = emptyDraft();
+  let at = 0;
+  for (let count = 0; at < pieces.length; count += 1) {
+    const head = new BinaryReader(joinedOf(pieces.subarray(at, Math.min(at + MAX_HEAD_BYTES, pieces.length))));
+    const [field, wireType] = head.tag();
+    // What is unknown has to be skipped by its own rules, which may need all that follows.
+    if (wireType !== WireType.LengthDelimited || field > RAW_CONTENTS || count === MAX_PIECED_FIELDS) {
+      return readRequest(new BinaryReader(pieces.join()));
+    }
+    const lengthAt = at + head.pos;
+    const length = head.uint32();
+    const contentAt = at + head.pos;
+    at = contentAt + length;
+    if (at > pieces.length) throw new RangeError('premature EOF');
+    if (field === RAW_CONTENTS) addEntry('raw_input_contents', draft.rawContents, pieces.subarray(contentAt, at));
+    else readField(field, new BinaryReader(joinedOf(pieces.subarray(lengthAt, at))), draft);
+  }
+  return draft;
+}
+
+/** A request while it is read. */
+type Draft = { -readonly [K in keyof RequestMessage]: RequestMessage[K] } & {
+  readonly inputs: InputMessage[];
+  readonly outputs: OutputMessage[];
+  readonly rawContents: (Uint8Array | Pieces)[];
+};
+
+function emptyDraft(): Draft {
+  return {
+    modelName: '',
+    modelVersion: '',
+    id: '',
+    parameters: NO_WIRE_PARAMETERS,
+    inputs: [],
+    outputs: [],
+    rawContents: [],
+  };
+}
+
+/** @param reader in front of the field's length */
+function readField(field: number, reader: BinaryReader, draft: Draft): void {
+  if (field === 1) draft.modelName = reader.string(true);
+  else if (field === 2) draft.modelVersion = reader.string(true);
+  else if (field === 3) draft.id = reader.string(true);
+  else if (field === 4) draft.parameters = readParameter(reader, draft.parameters);
+  else if (field === 5) addEntry('inputs', draft.inputs, readInput(reader));
+  else addEntry('outputs', draft.outputs, readOutput(reader));
 }
 
 function readInput(reader: BinaryReader): InputMessage {
   const end = endOfField(reader);
   let name = '';
   let datatype = '';
-  let parameters: ParameterMap | undefined;
+  let parameters = NO_WIRE_PARAMETERS;
   let contents: Uint8Array | undefined;
   const shape: number[] = [];
   while (reader.pos < end) {
@@ -97,7 +145,7 @@ function readInput(reader: BinaryReader): InputMessage {
     else throw new Error('an input has contents twice');
   }
   assertAt(reader, end);
-  return { name, datatype, shape, parameters: parameters ?? NO_WIRE_PARAMETERS, contents };
+  return { name, datatype, shape, parameters, contents };
 }
 
 function readShape(reader: BinaryReader, wireType: WireType, shape: number[]): void {
@@ -123,7 +171,7 @@ function addDimension(shape: number[], dimension: bigint | string): void {
 function readOutput(reader: BinaryReader): OutputMessage {
   const end = endOfField(reader);
   let name = '';
-  let parameters: ParameterMap | undefined;
+  let parameters = NO_WIRE_PARAMETERS;
   while (reader.pos < end) {
     const [field, wireType] = reader.tag();
     if (wireType !== WireType.LengthDelimited || field > 2) reader.skip(wireType, field);
@@ -131,12 +179,13 @@ function readOutput(reader: BinaryReader): OutputMessage {
     else parameters = readParameter(reader, parameters);
   }
   assertAt(reader, end);
-  return { name, parameters: parameters ?? NO_WIRE_PARAMETERS };
+  return { name, parameters };
 }
 
 /** One entry of a `map<string, InferParameter>`; a key that comes again replaces the one before. */
-function readParameter(reader: BinaryReader, known: ParameterMap | undefined): ParameterMap {
-  const parameters = known ?? new Map<string, ParameterChoice>();
+function readParameter(reader: BinaryReader, known: WireParameters): WireParameters {
+  const parameters =
+    known === NO_WIRE_PARAMETERS ? new Map<string, ParameterChoice>() : (known as Map<string, ParameterChoice>);
   const end = endOfField(reader);
   let key = '';
   let value: ParameterChoice = { case: undefined };

@@ -2,6 +2,7 @@ import type { ServerDuplexStream } from '@grpc/grpc-js';
 import { InferError } from '../../../shared/errors.ts';
 import { Call } from '../../../shared/infer/call.ts';
 import { createRequestIds } from '../../http/request-ids.ts';
+import type { Pieces } from '../../../shared/tensor/pieces.ts';
 import type { Services } from '../../service/services.ts';
 import type { WireMessage } from './calls.ts';
 import { encodeStreamError } from './infer-answer.ts';
@@ -36,7 +37,7 @@ interface Slot {
  * with OK), closed (ended by either side: what is in hand is cancelled, and nothing is written any more).
  */
 export class StreamCall {
-  readonly #client: ServerDuplexStream<Buffer, WireMessage>;
+  readonly #client: ServerDuplexStream<Buffer | Pieces, WireMessage>;
   readonly #services: Services;
   readonly #settings: InferCallSettings;
   readonly #idOf = createRequestIds();
@@ -58,7 +59,11 @@ export class StreamCall {
   #readLater: (() => void) | undefined;
   #requestCount = 0;
 
-  constructor(client: ServerDuplexStream<Buffer, WireMessage>, services: Services, settings: InferCallSettings) {
+  constructor(
+    client: ServerDuplexStream<Buffer | Pieces, WireMessage>,
+    services: Services,
+    settings: InferCallSettings,
+  ) {
     this.#client = client;
     this.#services = services;
     this.#settings = settings;
@@ -76,7 +81,7 @@ export class StreamCall {
       if (this.#hasRoom()) readNext(size);
       else this.#readLater = () => readNext(size);
     };
-    client.on('data', (bytes: Buffer) => this.#take(bytes));
+    client.on('data', (bytes: Buffer | Pieces) => this.#take(bytes));
     client.on('end', () => this.#endInput());
     client.on('drain', () => {
       this.#blocked = false;
@@ -89,7 +94,7 @@ export class StreamCall {
     return this.#slots.length + this.#unwritten < MAX_REQUESTS && this.#bytesInHand < MAX_BYTES;
   }
 
-  #take(bytes: Buffer): void {
+  #take(bytes: Buffer | Pieces): void {
     if (this.#state !== 'open') return;
     const slot: Slot = { call: undefined, message: undefined, error: undefined, byteLength: bytes.length };
     this.#slots.push(slot);

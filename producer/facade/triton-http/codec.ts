@@ -3,6 +3,7 @@ import { type InferRequest, NO_PARAMETERS, type Parameters } from '../../../shar
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { encodeJsonData } from '../../../shared/tensor/json-encode.ts';
+import { Pieces } from '../../../shared/tensor/pieces.ts';
 import type { Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownValue } from '../../../shared/tensor/text.ts';
 import type { RegionHold, SharedMemory } from '../../service/shared-memory.ts';
@@ -44,7 +45,7 @@ export interface DecodedRequest {
  * @throws InferError
  */
 export function decodeInferRequest(
-  body: Buffer,
+  body: Buffer | Pieces,
   headerLength: string | undefined,
   model: ReadyModel,
   version: string,
@@ -58,7 +59,7 @@ export function decodeInferRequest(
     return { request, wishes: [], binaryByDefault: true, regions: undefined, bareNan: false, priority: 0 };
   }
   if (body.length === 0) throw new InferError('INVALID_ARGUMENT', 'the request has no body');
-  const document = heads.parse(body, jsonLength);
+  const document = heads.parse(body instanceof Pieces ? body.front(jsonLength) : body, jsonLength);
   const { root } = document;
   const id = decodeId(root.id);
   try {

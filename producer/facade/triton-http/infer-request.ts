@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
+import type { Pieces } from '../../../shared/tensor/pieces.ts';
 import { HttpError } from '../../http/http-error.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
@@ -12,13 +13,13 @@ export interface ReadRequest {
   readonly decoded: DecodedRequest;
   readonly model: ReadyModel;
   /** The whole body, of which tensors may be views. */
-  readonly bytes: Buffer;
+  readonly bytes: Buffer | Pieces;
 }
 
 /** @throws InferError, or HttpError 413 for JSON that is too long */
 export function readInferRequest(
   request: Pick<FastifyRequest<{ Params: { model: string; version?: string } }>, 'params' | 'headers'>,
-  body: Buffer | undefined,
+  body: Buffer | Pieces | undefined,
   { catalog, sharedMemory }: Pick<FacadeContext, 'catalog' | 'sharedMemory'>,
   { maxJsonBytes }: Pick<HttpSettings, 'maxJsonBytes'>,
   heads: HeadCache,

@@ -3,7 +3,8 @@ import type { ReadyModel, TensorSpec } from '../../../shared/model/ready-model.t
 import { assertByteLength, checkedElementCount } from '../../../shared/tensor/byte-length.ts';
 import { encodeBytes } from '../../../shared/tensor/bytes.ts';
 import { byteSizeOf } from '../../../shared/tensor/datatype.ts';
-import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import { joinedOf, type Pieces } from '../../../shared/tensor/pieces.ts';
+import { createTensor, type Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownNames, shownShape } from '../../../shared/tensor/text.ts';
 
 /**
@@ -12,7 +13,7 @@ import { shownNames, shownShape } from '../../../shared/tensor/text.ts';
  * model's own shape, as the body holds it without its length and says nothing of how many there are.
  * @throws InferError INVALID_ARGUMENT when the shape cannot be told.
  */
-export function decodeRawInput(body: Buffer, model: ReadyModel): Tensor {
+export function decodeRawInput(body: Buffer | Pieces, model: ReadyModel): Tensor {
   const [spec, ...others] = model.inputs;
   if (!spec || others.length > 0) {
     const names = shownNames(model.inputs.map((input) => input.name));
@@ -23,14 +24,14 @@ export function decodeRawInput(body: Buffer, model: ReadyModel): Tensor {
   if (spec.datatype === 'BYTES') return decodeRawText(where, body, spec, known);
   const shape = solveShape(where, known, body.length, byteSizeOf(spec.datatype));
   assertByteLength(where, spec.datatype, shape, checkedElementCount(where, shape), body.length);
-  return { name: spec.name, datatype: spec.datatype, shape, data: body };
+  return createTensor(spec.name, spec.datatype, shape, body);
 }
 
-function decodeRawText(where: string, body: Buffer, spec: TensorSpec, known: readonly number[]): Tensor {
+function decodeRawText(where: string, body: Buffer | Pieces, spec: TensorSpec, known: readonly number[]): Tensor {
   if (known.includes(-1) || checkedElementCount(where, known) !== 1) {
     throw invalid(`${where}: a raw binary request can hold one BYTES element only, the shape is ${shownShape(known)}`);
   }
-  return { name: spec.name, datatype: 'BYTES', shape: known, data: encodeBytes([body]) };
+  return { name: spec.name, datatype: 'BYTES', shape: known, data: encodeBytes([joinedOf(body)]) };
 }
 
 /** The shape with its one -1, if there is one, solved from the size of the body. */

@@ -3,7 +3,8 @@ import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import { assertByteLength, checkedElementCount } from '../../../shared/tensor/byte-length.ts';
 import { byteSizeOf, type Datatype } from '../../../shared/tensor/datatype.ts';
 import { decodeJsonData } from '../../../shared/tensor/json-decode.ts';
-import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import type { Pieces } from '../../../shared/tensor/pieces.ts';
+import { createTensor, type Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownText, shownValue } from '../../../shared/tensor/text.ts';
 import type { SharedMemory } from '../../service/shared-memory.ts';
 import { asDatatype } from '../triton/as-datatype.ts';
@@ -24,7 +25,7 @@ const NONE: Record<string, unknown> = Object.freeze({});
  */
 export function decodeInputs(
   document: JsonDocument,
-  body: Buffer,
+  body: Buffer | Pieces,
   jsonLength: number,
   model: ReadyModel,
   memory: SharedMemory,
@@ -45,10 +46,10 @@ export function decodeInputs(
     const size = decodeBinarySize(where, parameters);
     const range = readRegionRange(where, parameters);
     assertOneForm(where, input.data !== undefined, size !== undefined, range !== undefined);
-    let data: Uint8Array;
+    let data: Uint8Array | Pieces;
     if (range !== undefined) {
       data = readRegionTensor(memory, where, range, datatype, shape, count, regionBytes);
-      regionBytes += data.byteLength;
+      regionBytes += range.byteLength;
     } else if (size !== undefined) {
       assertBinarySize(where, datatype, shape, count, size, body.length - offset);
       data = body.subarray(offset, offset + size);
@@ -56,7 +57,7 @@ export function decodeInputs(
     } else {
       data = decodeJsonData(where, datatype, count, input.data, () => exactData(document, i), document.bareFloats);
     }
-    tensors.push({ name, datatype, shape, data });
+    tensors.push(createTensor(name, datatype, shape, data));
   }
   if (offset < body.length) {
     throw invalid(

@@ -2,12 +2,14 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { InferError } from '../../../shared/errors.ts';
 import type { ModelCatalog } from '../../../shared/infer/ports.ts';
+import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import { encodeModelConfigJson } from '../../../shared/model/config-json.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
-import { freeMemory } from '../../../shared/tensor/free-memory.ts';
+import { joinedOf, type Pieces } from '../../../shared/tensor/pieces.ts';
 import type { HttpSettings } from '../../http/http-settings.ts';
 import type { FacadeContext } from '../facade-context.ts';
+import { freeRequest } from '../triton/free-request.ts';
 import { stateOf } from '../triton/known-model.ts';
 import { modelMetadataWithDevices, serverMetadata } from '../triton/metadata.ts';
 import { withRequestId } from '../triton/request-id.ts';
@@ -63,7 +65,7 @@ export function registerTritonHttpRoutes(app: FastifyInstance, context: FacadeCo
     app.get<ModelRoute>(`${path}/config`, (request, reply) =>
       sendJsonText(reply, encodeModelConfigJson(modelOf(request).config)),
     );
-    app.post<ModelRoute & { Body: Buffer | undefined }>(`${path}/infer`, (request, reply) =>
+    app.post<ModelRoute & { Body: Buffer | Pieces | undefined }>(`${path}/infer`, (request, reply) =>
       infer(request, request.body, reply, context, settings, heads),
     );
   }
@@ -91,17 +93,22 @@ export function isInfer({ routeOptions }: FastifyRequest): boolean {
   return url?.endsWith('/infer') === true || (method === 'POST' && url?.endsWith('/jobs') === true);
 }
 
+/** Whether the body may come as Pieces: binary tensors, which are copied from there to where they run. */
+export function takesPieces({ routeOptions, headers }: FastifyRequest): boolean {
+  return headers[HEADER_LENGTH] !== undefined && routeOptions.url?.endsWith('/infer') === true;
+}
+
 /** Written without `async`: no promise is needed between the service's and the answer. */
 function infer(
   request: ModelRequest,
-  body: Buffer | undefined,
+  body: Buffer | Pieces | undefined,
   reply: FastifyReply,
   context: FacadeContext,
   settings: HttpSettings,
   heads: HeadCache,
 ): void {
   if (wantsJob(request.headers.prefer)) {
-    answerWithJob(request, body, reply, context, settings, heads);
+    answerWithJob(request, body && joinedOf(body), reply, context, settings, heads);
     return;
   }
   const { decoded, model, bytes } = readInferRequest(request, body, context, settings, heads);
@@ -110,7 +117,7 @@ function infer(
     (response) => {
       try {
         sendInferResponse(reply, encodeInferResponse(response, decoded, model), context);
-        if (response.free) freeWhenSent(reply.raw, bytes, response);
+        if (response.free) freeWhenSent(reply.raw, bytes, decoded.request, response);
       } catch (error) {
         sendInferError(reply, error, decoded, context);
       } finally {
@@ -125,11 +132,16 @@ function infer(
 }
 
 /** An answer that was cut off may still be in the hands of the system. */
-function freeWhenSent(reply: ServerResponse, body: Buffer, response: InferResponse): void {
+function freeWhenSent(
+  reply: ServerResponse,
+  body: Buffer | Pieces,
+  { inputs }: InferRequest,
+  response: InferResponse,
+): void {
   reply.once('close', () => {
     if (!reply.writableFinished) return;
     response.free?.();
-    freeMemory(body);
+    freeRequest(inputs, body);
   });
 }
 

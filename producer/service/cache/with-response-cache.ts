@@ -5,6 +5,7 @@ import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import type { ReadyModel } from '../../../shared/model/ready-model.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
+import { totalBytesOf } from '../../../shared/tensor/tensor.ts';
 import { type Answer, Flight } from './flight.ts';
 import { requestKey } from './request-key.ts';
 import type { ResponseStore } from './response-store.ts';
@@ -38,9 +39,7 @@ function keptModel(catalog: Pick<ModelCatalog, 'resolve'>, request: InferRequest
   try {
     const ready = catalog.resolve(request.model, request.version);
     if (ready.identity === undefined) return undefined;
-    let byteLength = 0;
-    for (const { data } of request.inputs) byteLength += data.byteLength;
-    return byteLength > MAX_INPUT_BYTES ? undefined : ready;
+    return totalBytesOf(request.inputs) > MAX_INPUT_BYTES ? undefined : ready;
   } catch {
     return undefined;
   }

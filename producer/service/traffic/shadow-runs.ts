@@ -3,6 +3,7 @@ import type { InferFn } from '../../../shared/infer/ports.ts';
 import type { InferRequest } from '../../../shared/infer/request.ts';
 import type { InferResponse } from '../../../shared/infer/response.ts';
 import type { Clock } from '../../../shared/runtime/clock.ts';
+import { totalBytesOf } from '../../../shared/tensor/tensor.ts';
 import type { ShadowRule } from '../../../shared/traffic/traffic-rule.ts';
 import { differenceOf } from './compare-outputs.ts';
 import { countComparison, type ShadowCounts } from './shadow-counts.ts';
@@ -33,8 +34,7 @@ export class ShadowRuns {
 
   /** Copies the request, whose tensors must stay as they are until the copy has ended. Undefined when there is no room. */
   start(rule: ShadowRule, request: InferRequest, call: Call, counts: ShadowCounts): ShadowRun | undefined {
-    let bytes = 0;
-    for (const { data } of request.inputs) bytes += data.byteLength;
+    const bytes = totalBytesOf(request.inputs);
     if (this.#count >= MAX_IN_FLIGHT || this.#bytes + bytes > MAX_BYTES_IN_FLIGHT) {
       counts.skipped += 1;
       return undefined;

@@ -22,6 +22,15 @@ import { type EngineUnderTest, startEngine, temporaryFolder } from '../engine/ki
 
 const TENSOR = Buffer.from(Float32Array.from({ length: 150_000 }, (_, i) => i).buffer);
 
+/** Waits for company whatever it costs. */
+const TOGETHER = `max_batch_size: 8
+platform: "onnxruntime_onnx"
+input { name: "x" data_type: TYPE_FP32 dims: -1 }
+output { name: "y" data_type: TYPE_FP32 dims: -1 }
+dynamic_batching { max_queue_delay_microseconds: 500000 }
+parameters { key: "batch_curve" value { string_value: "off" } }
+`;
+
 const folder = temporaryFolder();
 let engine: EngineUnderTest;
 let app: FastifyInstance;
@@ -33,6 +42,7 @@ const seen: { readonly request: InferRequest; readonly response: InferResponse }
 
 beforeAll(async () => {
   makeFixtureModel(join(folder.path, 'id_f32'), 'id_f32');
+  makeFixtureModel(join(folder.path, 'together'), 'id_f32', TOGETHER);
   engine = await startEngine([folder.path]);
   const services = watchedServices();
   app = createApp({ services, settings: DEFAULT_HTTP_SETTINGS });
@@ -75,7 +85,7 @@ function httpAnswer(head: string, body: Buffer): Promise<Buffer> {
   });
 }
 
-function httpRequest(id: string, tensor: Uint8Array) {
+function httpRequest(id: string, tensor: Uint8Array, model = 'id_f32') {
   const input = { name: 'x', datatype: 'FP32', shape: [1, tensor.length / 4] };
   const json = JSON.stringify({
     id,
@@ -83,7 +93,7 @@ function httpRequest(id: string, tensor: Uint8Array) {
     parameters: { binary_data_output: true },
   });
   const body = Buffer.concat([Buffer.from(json), tensor]);
-  const head = `POST /v2/models/id_f32/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nInference-Header-Content-Length: ${json.length}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  const head = `POST /v2/models/${model}/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nInference-Header-Content-Length: ${json.length}\r\nContent-Length: ${body.length}\r\n\r\n`;
   return { head, body };
 }
 
@@ -96,9 +106,9 @@ async function grpcAnswer(client: RawGrpcClient, message: Buffer): Promise<Buffe
   return Buffer.concat(parts);
 }
 
-function grpcRequest(id: string, tensor: Uint8Array): Buffer {
+function grpcRequest(id: string, tensor: Uint8Array, model = 'id_f32'): Buffer {
   const message = create(ModelInferRequestSchema, {
-    modelName: 'id_f32',
+    modelName: model,
     id,
     inputs: [{ name: 'x', datatype: 'FP32', shape: [1n, BigInt(tensor.length / 4)] }],
     rawInputContents: [tensor],
@@ -126,6 +136,12 @@ describe('a tensor between socket and session', () => {
     expect(copies).toBeLessThan(1.01);
   });
 
+  test('is copied once in requests over HTTP that share a run', async () => {
+    const requests = togetherOf((id, tensor) => httpRequest(id, tensor, 'together'));
+    const copies = await copiesOfRun(requests, ({ head, body }) => httpAnswer(head, body));
+    expect(copies).toBeLessThan(1.01);
+  });
+
   test.each(IDS)('is copied once in a request over gRPC, and once in the answer (id %j)', async (id) => {
     const client = await RawGrpcClient.connect(grpcPort);
     const message = grpcRequest(id, TENSOR);
@@ -134,7 +150,41 @@ describe('a tensor between socket and session', () => {
     expect(copies).toBeGreaterThan(1.9);
     expect(copies).toBeLessThan(2.01);
   });
+
+  test('is copied once in requests over gRPC that share a run, and once in the answer', async () => {
+    const client = await RawGrpcClient.connect(grpcPort);
+    const requests = togetherOf((id, tensor) => grpcRequest(id, tensor, 'together'));
+    const copies = await copiesOfRun(requests, (message) => grpcAnswer(client, message));
+    client.close();
+    expect(copies).toBeLessThan(2.01);
+  });
 });
+
+/** Requests with tensors that tell them apart. */
+function togetherOf<T>(request: (id: string, tensor: Buffer) => T): { tensor: Buffer; sent: T }[] {
+  return IDS.map((id, row) => {
+    const tensor = Buffer.from(Float32Array.from({ length: 150_000 }, (_, i) => i * row).buffer);
+    return { tensor, sent: request(id, tensor) };
+  });
+}
+
+/** The copies of a request that is sent together with others and shares a run with them. */
+async function copiesOfRun<T>(
+  requests: readonly { tensor: Buffer; sent: T }[],
+  answerOf: (sent: T) => Promise<Buffer>,
+): Promise<number> {
+  let answers: Buffer[] = [];
+  const bytes = await countCopies(async () => {
+    answers = await Promise.all(requests.map(({ sent }) => answerOf(sent)));
+  });
+  let clientBytes = 0;
+  for (const [at, answer] of answers.entries()) {
+    clientBytes += answer.length;
+    expect(answer.subarray(-TENSOR.length).equals(requests[at]!.tensor)).toBe(true);
+  }
+  expect(seen.at(-1)!.response.timings.batchSize).toBe(requests.length);
+  return (bytes - clientBytes) / TENSOR.length / requests.length;
+}
 
 describe('the memory of a large request', () => {
   test('is freed over HTTP once the answer is sent, and every answer is right', async () => {

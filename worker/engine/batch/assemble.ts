@@ -1,6 +1,6 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { PixelEncoding, Tensor } from '../../../shared/tensor/tensor.ts';
-import { elementCount } from '../../../shared/tensor/tensor.ts';
+import { byteLengthOf, elementCount } from '../../../shared/tensor/tensor.ts';
 import type { ModelPlan, TensorPlan } from './model-plan.ts';
 import { reshape } from './model-plan.ts';
 import type { PixelTables } from './pixels.ts';
@@ -65,6 +65,7 @@ export class Assembler {
       const tensor = inputs[index];
       if (!tensor) continue;
       if (tensor.pixels) this.#expand(tensor, tensor.pixels, planned, target, offset);
+      else if (tensor.pieces) tensor.pieces.copyTo(target, offset);
       else target.set(tensor.data, offset);
       offset += expandedByteLength(tensor);
     }
@@ -93,13 +94,14 @@ export class Assembler {
   }
 }
 
-/** Whether the data can be run as it lies: no pixels to expand, and aligned for its datatype. */
+/** Whether the data can be run as it lies: in one piece, no pixels to expand, and aligned for its datatype. */
 function isReady(tensor: Tensor, { elementBytes }: TensorPlan): boolean {
-  return tensor.pixels === undefined && (elementBytes < 2 || tensor.data.byteOffset % elementBytes === 0);
+  if (tensor.pixels || tensor.pieces?.isJoined === false) return false;
+  return elementBytes < 2 || tensor.data.byteOffset % elementBytes === 0;
 }
 
 /** Bytes that a tensor takes in the batch. Pixels stand for FP32. */
 function expandedByteLength(tensor: Tensor | undefined): number {
   if (!tensor) return 0;
-  return tensor.pixels ? elementCount(tensor.shape) * 4 : tensor.data.byteLength;
+  return tensor.pixels ? elementCount(tensor.shape) * 4 : byteLengthOf(tensor);
 }

@@ -16,10 +16,9 @@ export function firstRowOf({ inputs, request }: RunMember): RunMember {
 }
 
 function firstRow(tensor: Tensor): Tensor {
+  const { name, datatype, data, pixels } = tensor;
   const [rows = 1, ...dims] = tensor.shape;
-  const end =
-    tensor.datatype === 'BYTES'
-      ? bytesEnd(tensor.data, 0, elementCount(dims))
-      : tensor.data.byteLength / Math.max(1, rows);
-  return { ...tensor, shape: [1, ...dims], data: tensor.data.subarray(0, end) };
+  const end = datatype === 'BYTES' ? bytesEnd(data, 0, elementCount(dims)) : data.byteLength / Math.max(1, rows);
+  const row = { name, datatype, shape: [1, ...dims], data: data.subarray(0, end) };
+  return pixels ? { ...row, pixels } : row;
 }

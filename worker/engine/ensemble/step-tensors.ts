@@ -1,6 +1,6 @@
 import { InferError } from '../../../shared/errors.ts';
 import type { TensorSpec } from '../../../shared/model/ready-model.ts';
-import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import { createTensor, type Tensor } from '../../../shared/tensor/tensor.ts';
 import { shownShape } from '../../../shared/tensor/text.ts';
 import type { Binding, BoundStep } from './bind-members.ts';
 
@@ -79,7 +79,8 @@ function bridge(tensor: Tensor, { name, shape: wanted }: TensorSpec, batched: bo
     }
     shape = shape.slice(1);
   }
-  return tensor.name === name && shape === tensor.shape ? tensor : { ...tensor, name, shape };
+  if (tensor.name === name && shape === tensor.shape) return tensor;
+  return tensor.pieces ? createTensor(name, tensor.datatype, shape, tensor.pieces) : { ...tensor, name, shape };
 }
 
 function fits(wanted: readonly number[], given: readonly number[]): boolean {

@@ -1,5 +1,5 @@
-import { anyLarge, freeMemory } from '../../../shared/tensor/free-memory.ts';
-import type { Tensor } from '../../../shared/tensor/tensor.ts';
+import { freeMemory, LARGE_BYTES } from '../../../shared/tensor/free-memory.ts';
+import { byteLengthOf, type Tensor } from '../../../shared/tensor/tensor.ts';
 
 /**
  * The `free` of the responses that share the outputs of one run: the last of them to be freed frees the outputs.
@@ -16,4 +16,10 @@ export function freeWhenAnswered(
     left -= 1;
     if (left === 0) for (const { data } of outputs) freeMemory(data);
   };
+}
+
+/** Whether any of the tensors has memory that is worth to be freed. */
+function anyLarge(tensors: readonly Tensor[]): boolean {
+  for (const tensor of tensors) if (byteLengthOf(tensor) >= LARGE_BYTES) return true;
+  return false;
 }

@@ -1,16 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import { BodyBuffer } from '../../../../producer/http/body-buffer.ts';
+import { Pieces } from '../../../../shared/tensor/pieces.ts';
 import { Admission } from '../../../../producer/service/admission.ts';
 
 const MiB = 1024 * 1024;
 
-function bodyBuffer(expectedBytes?: number, maxBytes = 64 * MiB) {
+function bodyBuffer(expectedBytes?: number, maxBytes = 64 * MiB, inPieces = false) {
   const admission = new Admission({ maxRequestsInFlight: 1, maxBytesInFlight: 64 * MiB });
   const tooLarge = (max: number) => new Error(`more than ${max}`);
   const body = new BodyBuffer({
     maxBytes,
     admission,
     tooLarge,
+    inPieces,
     ...(expectedBytes === undefined ? {} : { expectedBytes }),
   });
   return { body, admission };
@@ -61,6 +63,25 @@ describe('the body of a request', () => {
     const { body } = bodyBuffer(BYTES.length);
     for (const piece of PIECES.slice(0, 9)) body.push(piece);
     expect(body.join().equals(BYTES.subarray(0, 63_000))).toBe(true);
+  });
+
+  test('that is taken in pieces is not copied', () => {
+    const { body, admission } = bodyBuffer(BYTES.length, 64 * MiB, true);
+    for (const piece of PIECES) body.push(piece);
+    const pieces = body.pieces() as Pieces;
+    expect(pieces).toBeInstanceOf(Pieces);
+    expect(pieces.front(10).buffer).toBe(BYTES.buffer);
+    expect(pieces.join().equals(BYTES)).toBe(true);
+    expect(admission.bytesInFlight).toBe(BYTES.length);
+  });
+
+  test.each([
+    ['is short', 1, 60_000],
+    ['comes in very small chunks', 30, 100_000],
+  ])('that is taken in pieces is joined all the same where it %s', (_why, chunk, length) => {
+    const { body } = bodyBuffer(undefined, 64 * MiB, true);
+    for (let at = 0; at < length; at += chunk) body.push(BYTES.subarray(at, Math.min(at + chunk, length)));
+    expect((body.pieces() as Buffer).equals(BYTES.subarray(0, length))).toBe(true);
   });
 
   test('is refused beyond its limit', () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { FrameDecoder } from '../../../../../producer/facade/triton-grpc/frame-decoder.ts';
+import { FrameDecoder, messageOf } from '../../../../../producer/facade/triton-grpc/frame-decoder.ts';
+import { Pieces } from '../../../../../shared/tensor/pieces.ts';
 import { frame, frameHead } from '../../../../support/raw-grpc.ts';
 
 const MiB = 1024 * 1024;
@@ -46,6 +47,28 @@ describe('a frame decoder', () => {
       return messages;
     });
     expect(got[0]!.subarray(305).every((byte) => byte === 1)).toBe(true);
+  });
+
+  test('leaves a large message in pieces where it may, and gives its head', () => {
+    const bytes = Buffer.from(Array.from({ length: 200_001 }, (_, i) => i % 251));
+    const cut = pieces(Buffer.concat([frame(bytes, true), frame(bytes), frame(Buffer.alloc(9, 1))]), 16_384);
+    const got = decode(new FrameDecoder(MiB, true), cut);
+    expect(got.map(({ length }) => length)).toEqual([5, 5, 14]);
+    expect(got.map((message) => message[0])).toEqual([1, 0, 0]);
+    for (const head of got.slice(0, 2)) {
+      const message = messageOf(head.subarray(5)) as Pieces;
+      expect(message).toBeInstanceOf(Pieces);
+      expect((message.subarray(0, 100) as Buffer).buffer).toBe(cut[0]!.buffer);
+      expect(message.join().equals(bytes)).toBe(true);
+    }
+    const small = got[2]!.subarray(5);
+    expect(messageOf(small)).toBe(small);
+  });
+
+  test('joins a message that comes in very small pieces', () => {
+    const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, i) => i % 251));
+    const [got] = decode(new FrameDecoder(MiB, true), pieces(frame(bytes), 100));
+    expect(got!.subarray(5).equals(bytes)).toBe(true);
   });
 
   test('takes a message of the largest size and refuses one that is announced as larger', () => {

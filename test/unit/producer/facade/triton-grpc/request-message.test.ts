@@ -2,8 +2,12 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseRequestMessage } from '../../../../../producer/facade/triton-grpc/request-message.ts';
+import {
+  parseRequestMessage,
+  type RequestMessage,
+} from '../../../../../producer/facade/triton-grpc/request-message.ts';
 import { InferError } from '../../../../../shared/errors.ts';
+import { Pieces } from '../../../../../shared/tensor/pieces.ts';
 import {
   InferParameterSchema,
   ModelInferRequestSchema,
@@ -69,6 +73,53 @@ test('reads what the general reader reads', () => {
   });
   for (const seed of SEEDS) fc.assert(property, { seed, numRuns: 100 });
   fc.assert(property, { numRuns: 100 });
+});
+
+/** The message in pieces of the given length; `bytes` stays as it is. */
+function cut(bytes: Uint8Array, length: number): Pieces {
+  const copy = Buffer.from(bytes);
+  const count = Math.ceil(copy.length / length);
+  const parts = Array.from({ length: count }, (_, i) => copy.subarray(i * length, (i + 1) * length));
+  return new Pieces(parts, copy.length);
+}
+
+function joined({ rawContents, ...message }: RequestMessage) {
+  return { ...message, rawContents: rawContents.map((raw) => Buffer.from(raw instanceof Pieces ? raw.join() : raw)) };
+}
+
+/** What is read, or the code of the refusal; its text may name another of two reasons. */
+function outcomeOf(bytes: Uint8Array | Pieces) {
+  try {
+    return joined(parseRequestMessage(bytes));
+  } catch (error) {
+    return (error as InferError).code;
+  }
+}
+
+test('reads or refuses the same from pieces', () => {
+  const damaged = fc.tuple(request, fc.option(fc.tuple(fc.nat(), fc.nat({ max: 255 })))).map(([init, change]) => {
+    const bytes = toBinary(ModelInferRequestSchema, create(ModelInferRequestSchema, init));
+    if (change && bytes.length > 0) bytes[change[0] % bytes.length] = change[1];
+    return bytes;
+  });
+  const property = fc.property(damaged, fc.integer({ min: 1, max: 40 }), (bytes, length) => {
+    expect(outcomeOf(cut(bytes, length))).toEqual(outcomeOf(bytes));
+  });
+  for (const seed of SEEDS) fc.assert(property, { seed, numRuns: 500 });
+  fc.assert(property, { numRuns: 500 });
+});
+
+test('leaves raw contents in pieces, whose number does not make reading slower than it is', () => {
+  const raw = Buffer.alloc(10_000, 7);
+  const bytes = toBinary(ModelInferRequestSchema, create(ModelInferRequestSchema, { rawInputContents: [raw] }));
+  const pieces = cut(bytes, 100);
+  expect(parseRequestMessage(pieces).rawContents[0]).toBeInstanceOf(Pieces);
+  expect(pieces.isJoined).toBe(false);
+  const writer = new BinaryWriter();
+  for (let i = 0; i < 100_000; i += 1) writer.tag(1, WireType.LengthDelimited).string('');
+  const many = cut(writer.finish(), 20);
+  expect(parseRequestMessage(many)).toMatchObject({ modelName: '' });
+  expect(many.isJoined).toBe(true);
 });
 
 test('either reads or refuses any bytes, also those that were a request before they were damaged', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { PixelEncoding, Tensor } from '../../../../../shared/tensor/tensor.ts';
+import { Pieces } from '../../../../../shared/tensor/pieces.ts';
+import { createTensor, type PixelEncoding, type Tensor } from '../../../../../shared/tensor/tensor.ts';
 import { Assembler } from '../../../../../worker/engine/batch/assemble.ts';
 import { floats, floatsOf } from '../support/fake-instance.ts';
 import { modelPlan, tensorPlan } from '../support/plans.ts';
@@ -24,6 +25,28 @@ describe('Assembler', () => {
     const [merged] = new Assembler(modelPlan()).assemble([{ inputs: [tensor] }], 1);
     expect(merged!.data.byteOffset % 4).toBe(0);
     expect([...floatsOf(merged!)]).toEqual([1, 2]);
+  });
+
+  it('copies a request in pieces into the memory of the batch, and does not join it', () => {
+    const data = Buffer.from(floats('x', [1, 4], [1, 2, 3, 4]).data);
+    const pieced = () =>
+      createTensor('x', 'FP32', [1, 4], new Pieces([data.subarray(0, 5), data.subarray(5)], data.length));
+    const alone = pieced();
+    expect([...floatsOf(new Assembler(modelPlan()).assemble([{ inputs: [alone] }], 1)[0]!)]).toEqual([1, 2, 3, 4]);
+    const members = [pieced(), floats('x', [1, 4], [5, 6, 7, 8]), pieced()];
+    const [merged] = new Assembler(modelPlan()).assemble(
+      members.map((x) => ({ inputs: [x] })),
+      3,
+    );
+    expect([...floatsOf(merged!)]).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4]);
+    for (const { pieces } of [alone, ...members]) expect(pieces?.isJoined).not.toBe(true);
+  });
+
+  it('runs a request in pieces where it lies once somebody has joined it', () => {
+    const data = Buffer.from(floats('x', [1, 2], [1, 2]).data);
+    const tensor = createTensor('x', 'FP32', [1, 2], new Pieces([data.subarray(0, 4), data.subarray(4)], data.length));
+    const joined = tensor.data;
+    expect(new Assembler(modelPlan()).assemble([{ inputs: [tensor] }], 1)[0]!.data).toBe(joined);
   });
 
   it('writes the rows of several requests one after the other', () => {
